@@ -1,0 +1,7 @@
+// The export list of dist/kernels.wasm. Interface: src/kv/kernels.ts. Specification: src/kv/kernel-twin.ts.
+//
+// The module imports its memory and nothing else, holds no static data and allocates nothing: several
+// instances may share one memory, and no kernel writes a byte whose address was not handed in.
+export { digest } from './digest';
+export { copyRuns, mergeRuns } from './runs';
+export { attend, fillStamps } from './stamps';

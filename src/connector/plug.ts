@@ -1,0 +1,105 @@
+import type { ActorId, BlockId, EngineId, EngineSpec, Mode, RequestId, Topology, TransferId } from '../base/topology.ts';
+import type { CacheView } from '../kv/view.ts';
+import type { Emit, Input, Wait } from '../wire/machine.ts';
+import type { KvTransferParams, Leg, Prompt, StepItem } from '../wire/messages.ts';
+
+/**
+ * The interface of a KV connector, with vLLM's hooks under vLLM's names (KVConnectorBase_V1). Write your own connector
+ * against it and have it attacked: everything else of the cluster is ours, and each hook is called where vLLM calls it.
+ */
+
+/** A request as the engine's scheduler sees it; the connector reads it and never changes it. */
+export interface RequestView {
+  readonly request: RequestId;
+  readonly transfer: TransferId;
+  readonly leg: Leg;
+  readonly prompt: Prompt;
+  readonly remoteEngine: EngineId;
+  readonly params: KvTransferParams | null;
+  /** Tokens whose KV is in `blocks`. */
+  readonly computed: number;
+  readonly blocks: readonly BlockId[];
+}
+
+export interface Matched {
+  /** Tokens beyond the locally computed ones whose KV the connector will bring. */
+  readonly tokens: number;
+  /** True when they arrive between steps, so that the request waits outside the batch. */
+  readonly async: boolean;
+}
+
+export interface FinishVerdict {
+  /** The blocks stay allocated until every rank has reported the end of the transfer. */
+  readonly keepBlocks: boolean;
+  readonly params: KvTransferParams | null;
+}
+
+export interface ConnectorScheduler {
+  getNumNewMatchedTokens(view: RequestView, computedTokens: number): Matched;
+  updateStateAfterAlloc(view: RequestView, externalTokens: number, at: number, emit: Emit): void;
+  /** What the ranks must know for this step; null when nothing. */
+  buildConnectorMeta(items: readonly StepItem[], view: (request: RequestId) => RequestView): unknown;
+  /** Whether there is something to tell the ranks although no request is scheduled. */
+  hasMeta(): boolean;
+  requestFinished(view: RequestView): FinishVerdict;
+  /** The client went away; true when ranks must report before the blocks are free. */
+  requestAborted(view: RequestView): boolean;
+  /** All blocks of the request are back in the pool. */
+  requestForgotten(request: RequestId): void;
+  /** Everything the connector still remembers about live requests, for the leak judge. */
+  census(): number;
+}
+
+/** `again`: not yet; call the same hook once more at the rank's next turn. The forward pass stands still meanwhile. */
+export type Progress = 'done' | 'again';
+
+export interface Finished {
+  readonly sent: readonly RequestId[];
+  readonly received: readonly RequestId[];
+  readonly failed: readonly RequestId[];
+}
+
+export interface ConnectorWorker {
+  startLoadKv(meta: unknown, at: number, emit: Emit): Progress;
+  waitForLayerLoad(layer: number, at: number, emit: Emit): Progress;
+  saveKvLayer(layer: number, at: number, emit: Emit): Progress;
+  waitForSave(at: number, emit: Emit): Progress;
+  /** Requests whose transfer ended at this rank since the last call; null when none. */
+  getFinished(): Finished | null;
+  /** Messages from peers, timers, completions and turns of the connector's own threads. */
+  step(at: number, input: Input, emit: Emit): void;
+  census(): number;
+  /** What this rank waits for, for the waits-for graph. */
+  waits(): Wait[];
+}
+
+export interface SchedulerEnv {
+  readonly topology: Topology;
+  readonly spec: EngineSpec;
+  readonly mode: Mode;
+  readonly blockTokens: number;
+}
+
+export interface WorkerEnv {
+  readonly topology: Topology;
+  readonly spec: EngineSpec;
+  readonly mode: Mode;
+  readonly self: ActorId;
+  readonly tpRank: number;
+  /** KV heads of the model, over all ranks. */
+  readonly heads: number;
+  /** This rank's caches, one for each layer, within its registered region. */
+  readonly views: readonly CacheView[];
+  readonly regionBytes: number;
+  /** Tokens of one cache slot: 1, or a block's tokens when a block is one cell. */
+  readonly slotTokens: number;
+  readonly blockTokens: number;
+  readonly queuePairs: number;
+  readonly sendQueueDepth: number;
+}
+
+export interface Connector {
+  readonly name: string;
+  createScheduler(env: SchedulerEnv): ConnectorScheduler;
+  createWorker(env: WorkerEnv): ConnectorWorker;
+}

@@ -1,0 +1,248 @@
+import { move } from '../../base/moves.ts';
+import type { ActorId, TransferId } from '../../base/topology.ts';
+import { planRuns } from '../../kv/plan.ts';
+import type { Emit } from '../../wire/machine.ts';
+import { LIMITS } from './limits.ts';
+import { HAUL_MOVES, type HaulPhase } from './moves.ts';
+import { dropQueued, enqueueRuns, needSession, type SessionUser } from './session.ts';
+import { type Grant, type Haul, type HaulPeer, remember, type Session, TIMER, type WorkerState } from './state.ts';
+
+/**
+ * The initiator's half of a transfer: wait for grants, post what is ready, seal when nothing of ours can land any more.
+ * The local blocks are safe to free exactly when every peer is Sealed: no operation is in flight and none will be posted.
+ */
+
+export function startHaul(state: WorkerState, haul: Haul, at: number, emit: Emit): void {
+  state.hauls.set(haul.transfer, haul);
+  const latest = at + LIMITS.haulMicros + LIMITS.retrySlackMicros;
+  emit({ kind: 'arm', timer: TIMER.haulDeadline, object: haul.transfer, earliest: at + LIMITS.haulMicros, latest });
+  if (haul.operation === 'read') for (const peer of haul.peers) claim(state, haul, peer, emit);
+  repeatLater(haul, at, emit);
+}
+
+export function newHaulPeer(rank: ActorId, layers: number): HaulPeer {
+  return { rank, phase: 'Waiting', grant: null, postedTo: new Array<number>(layers).fill(0), outstanding: 0, parts: 0, attempts: 0, ok: true };
+}
+
+function claim(state: WorkerState, haul: Haul, peer: HaulPeer, emit: Emit): void {
+  const tpSize = state.env.spec.ranks.length;
+  emit({ kind: 'send', to: peer.rank, message: { kind: 'claim', transfer: haul.transfer, tpSize, attempt: peer.attempts } });
+}
+
+function sendSeal(state: WorkerState, haul: Haul, peer: HaulPeer, emit: Emit): void {
+  const tpSize = state.env.spec.ranks.length;
+  const message = { kind: 'seal', transfer: haul.transfer, ok: peer.ok, tpSize, attempt: peer.attempts } as const;
+  emit({ kind: 'send', to: peer.rank, message });
+}
+
+/** The first seal of a peer; its repeats are counted from here. */
+function seal(state: WorkerState, haul: Haul, peer: HaulPeer, emit: Emit): void {
+  peer.attempts = 0;
+  sendSeal(state, haul, peer, emit);
+}
+
+/** Something must be said again until it is answered: claims of a READ, seals of either mode. */
+function mustRepeat(haul: Haul): boolean {
+  return haul.peers.some((peer) => peer.phase === 'Sealed' || (peer.phase === 'Waiting' && haul.operation === 'read'));
+}
+
+function repeatLater(haul: Haul, at: number, emit: Emit): void {
+  if (haul.retrying || !mustRepeat(haul)) return;
+  haul.retrying = true;
+  const earliest = at + LIMITS.retryMicros * 2 ** Math.min(haul.rounds, LIMITS.backoffDoublingsMax);
+  emit({ kind: 'arm', timer: TIMER.haulRetry, object: haul.transfer, earliest, latest: earliest + LIMITS.retrySlackMicros });
+}
+
+export function onHaulRetry(state: WorkerState, transfer: TransferId, at: number, emit: Emit): void {
+  const haul = state.hauls.get(transfer);
+  if (haul === undefined) return;
+  haul.retrying = false;
+  haul.rounds++;
+  for (const peer of haul.peers) {
+    if (peer.phase === 'Waiting' && haul.operation === 'read') {
+      if (++peer.attempts >= LIMITS.claimAttemptsMax) stopPeer(state, haul, peer, emit);
+      else claim(state, haul, peer, emit);
+    } else if (peer.phase === 'Sealed') {
+      // A target that never acknowledged will ask by a revoke, and be answered from the table of ended transfers.
+      if (++peer.attempts >= LIMITS.sealAttemptsMax) move(HAUL_MOVES, peer, 'GaveUp');
+      else {
+        emit({ kind: 'note', note: { kind: 'goal', name: 'seal-repeated' } });
+        sendSeal(state, haul, peer, emit);
+      }
+    }
+  }
+  settleHaul(state, haul, at, emit);
+}
+
+export function onHaulDeadline(state: WorkerState, transfer: TransferId, at: number, emit: Emit): void {
+  const haul = state.hauls.get(transfer);
+  if (haul !== undefined) stopHaul(state, haul, at, emit);
+}
+
+/** Stops every peer: nothing new is posted, what is in flight drains, then the peers are told. */
+export function stopHaul(state: WorkerState, haul: Haul, at: number, emit: Emit): void {
+  for (const peer of haul.peers) stopPeer(state, haul, peer, emit);
+  settleHaul(state, haul, at, emit);
+}
+
+function stopPeer(state: WorkerState, haul: Haul, peer: HaulPeer, emit: Emit): void {
+  if (peer.phase !== 'Waiting' && peer.phase !== 'Moving') return;
+  if (peer.phase === 'Moving' && peer.outstanding > 0) emit({ kind: 'note', note: { kind: 'goal', name: 'abort-while-moving' } });
+  move(HAUL_MOVES, peer, 'Stopped');
+  peer.ok = false;
+  dropQueued(state, peer);
+  if (phaseOf(peer) === 'Draining' && peer.outstanding === 0) move(HAUL_MOVES, peer, 'Drained');
+  if (phaseOf(peer) === 'Sealed') seal(state, haul, peer, emit);
+}
+
+/** Read through a call, so that the compiler does not hold on to what the phase was before a move. */
+function phaseOf(peer: HaulPeer): HaulPhase {
+  return peer.phase;
+}
+
+/** Applies a grant to a waiting peer; a repeated or stale one only gets its answer again. */
+export function onGrant(state: WorkerState, haul: Haul, rank: ActorId, grant: Grant, at: number, emit: Emit): void {
+  const peer = haul.peers.find((candidate) => candidate.rank === rank);
+  if (peer === undefined) {
+    emit({ kind: 'note', note: { kind: 'refused', cause: `grant for transfer ${haul.transfer} from a rank that has no part in it` } });
+    return emit({ kind: 'send', to: rank, message: { kind: 'seal', transfer: haul.transfer, ok: false, tpSize: 0, attempt: 0 } });
+  }
+  if (peer.phase === 'Sealed' || peer.phase === 'Closed') return sendSeal(state, haul, peer, emit);
+  if (peer.phase !== 'Waiting') return;
+  if (!covers(state, haul, grant)) {
+    emit({ kind: 'note', note: { kind: 'refused', cause: `grant for transfer ${haul.transfer} does not cover its own token range` } });
+    stopPeer(state, haul, peer, emit);
+    return settleHaul(state, haul, at, emit);
+  }
+  move(HAUL_MOVES, peer, 'Granted');
+  peer.grant = grant;
+  peer.postedTo.fill(Math.max(grant.slotFrom, haul.slotFrom));
+  if (peer.postedTo.some((posted, layer) => haul.readyTo[layer]! > posted) && haul.operation === 'write') {
+    emit({ kind: 'note', note: { kind: 'goal', name: 'write-deferred' } });
+  }
+  advance(state, haul, peer, at, emit);
+  settleHaul(state, haul, at, emit);
+}
+
+function covers(state: WorkerState, haul: Haul, grant: Grant): boolean {
+  const slotsPerBlock = state.env.views[0]!.slots;
+  const end = grant.firstSlot + grant.blocks.length * slotsPerBlock;
+  const inOrder = grant.firstSlot >= 0 && grant.firstSlot <= grant.slotFrom && grant.slotFrom <= grant.slotTo && grant.slotTo <= haul.slotTo;
+  return inOrder && (grant.slotFrom === grant.slotTo || grant.slotTo <= end);
+}
+
+/** Hands to the session whatever is granted, ready and not yet handed over; layer by layer, in order. */
+export function advance(state: WorkerState, haul: Haul, peer: HaulPeer, at: number, emit: Emit): void {
+  const grant = peer.grant;
+  if (peer.phase !== 'Moving' || grant === null) return;
+  const target = Math.min(grant.slotTo, haul.slotTo);
+  let session: Session | null = null;
+  for (let layer = 0; layer < haul.readyTo.length; layer++) {
+    const from = peer.postedTo[layer]!;
+    const to = Math.min(haul.readyTo[layer]!, target);
+    if (to <= from) continue;
+    session ??= needSession(state, peer.rank, at, emit);
+    if (session.phase !== 'Ready') return;
+    postLayer(state, session, haul, peer, grant, layer, from, to, emit);
+    if (phaseOf(peer) !== 'Moving') return;
+  }
+}
+
+function postLayer(
+  state: WorkerState,
+  session: Session,
+  haul: Haul,
+  peer: HaulPeer,
+  grant: Grant,
+  layer: number,
+  from: number,
+  to: number,
+  emit: Emit,
+): void {
+  const local = state.env.views[layer]!;
+  const remote = session.views[layer]!;
+  if (grant.blocks.some((block) => block < 0 || block >= remote.blockCount)) {
+    emit({ kind: 'note', note: { kind: 'refused', cause: `grant for transfer ${haul.transfer} names a block outside the peer's cache` } });
+    return stopPeer(state, haul, peer, emit);
+  }
+  const runs: number[] = [];
+  planRuns(local, { blocks: haul.blocks, firstToken: 0 }, remote, { blocks: grant.blocks, firstToken: grant.firstSlot }, from, to, runs);
+  peer.postedTo[layer] = to;
+  const localBlocks = haul.blocks.slice(Math.floor(from / local.slots), Math.ceil(to / local.slots));
+  const first = from - grant.firstSlot;
+  const remoteBlocks = grant.blocks.slice(Math.floor(first / remote.slots), Math.ceil((to - grant.firstSlot) / remote.slots));
+  enqueueRuns(state, session, { haul, peer, layer, runs, localBlocks, remoteBlocks, next: 0 }, emit);
+}
+
+/** Runs of a peer ended; `ok` false poisons the peer's seal. */
+export function onRunsEnded(state: WorkerState, haul: Haul, peer: HaulPeer, runs: number, ok: boolean, at: number, emit: Emit): void {
+  peer.outstanding -= runs;
+  if (!ok) stopPeer(state, haul, peer, emit);
+  settleHaul(state, haul, at, emit);
+}
+
+/** Closes what can be closed: landed peers seal, drained peers seal, a sealed haul reports, a closed one is forgotten. */
+export function settleHaul(state: WorkerState, haul: Haul, at: number, emit: Emit): void {
+  for (const peer of haul.peers) {
+    if (peer.outstanding > 0) continue;
+    const sealed =
+      (peer.phase === 'Moving' && allPosted(haul, peer) && move(HAUL_MOVES, peer, 'AllLanded')) ||
+      (peer.phase === 'Draining' && move(HAUL_MOVES, peer, 'Drained'));
+    if (sealed) seal(state, haul, peer, emit);
+  }
+  if (!haul.peers.every((peer) => peer.phase === 'Sealed' || peer.phase === 'Closed')) return repeatLater(haul, at, emit);
+  report(state, haul, emit);
+  if (haul.peers.every((peer) => peer.phase === 'Closed')) return forget(state, haul, emit);
+  repeatLater(haul, at, emit);
+}
+
+function allPosted(haul: Haul, peer: HaulPeer): boolean {
+  const target = Math.min(peer.grant!.slotTo, haul.slotTo);
+  return peer.postedTo.every((posted) => posted >= target);
+}
+
+function report(state: WorkerState, haul: Haul, emit: Emit): void {
+  if (haul.reported) return;
+  haul.reported = true;
+  const ok = haul.peers.every((peer) => peer.ok);
+  emit({ kind: 'stop', timer: TIMER.haulDeadline, object: haul.transfer });
+  remember(state.ended, haul.transfer, ok, LIMITS.endedMax);
+  if (haul.silent) return;
+  const { request, transfer, blocks, tokenTo, lineageAddress } = haul;
+  if (haul.operation === 'write') {
+    state.sent.push(request);
+    return emit({ kind: 'note', note: { kind: 'reported', request, end: 'sent' } });
+  }
+  (ok ? state.received : state.failed).push(request);
+  if (ok) emit({ kind: 'note', note: { kind: 'loaded', request, transfer, blocks, tokenTo, lineageAddress } });
+  emit({ kind: 'note', note: { kind: 'reported', request, end: ok ? 'received' : 'failed' } });
+}
+
+function forget(state: WorkerState, haul: Haul, emit: Emit): void {
+  emit({ kind: 'stop', timer: TIMER.haulRetry, object: haul.transfer });
+  state.hauls.delete(haul.transfer);
+}
+
+/** What the session layer calls back. */
+export function sessionUser(state: WorkerState): SessionUser {
+  return {
+    sessionReady(session, at, emit) {
+      for (const haul of [...state.hauls.values()]) {
+        for (const peer of haul.peers) if (peer.rank === session.peer) advance(state, haul, peer, at, emit);
+        settleHaul(state, haul, at, emit);
+      }
+    },
+    sessionFailed(session, at, emit) {
+      for (const haul of [...state.hauls.values()]) {
+        for (const peer of haul.peers) {
+          // A waiting peer has posted nothing and may get its grant after the session is rebuilt.
+          if (peer.rank === session.peer && peer.phase === 'Moving') stopPeer(state, haul, peer, emit);
+        }
+        settleHaul(state, haul, at, emit);
+      }
+    },
+    runsEnded({ haul, peer }, runs, ok, at, emit) {
+      onRunsEnded(state, haul, peer, runs, ok, at, emit);
+    },
+  };
+}

@@ -1,0 +1,10 @@
+import type { Connector } from '../plug.ts';
+import { createShippedScheduler } from './scheduler-side.ts';
+import { createShippedWorker } from './worker-side.ts';
+
+/** The hardened connector of this project. */
+export const shipped: Connector = {
+  name: 'shipped',
+  createScheduler: createShippedScheduler,
+  createWorker: createShippedWorker,
+};

@@ -1,0 +1,159 @@
+import { move } from '../../base/moves.ts';
+import type { ActorId, TransferId } from '../../base/topology.ts';
+import type { Emit } from '../../wire/machine.ts';
+import { LIMITS } from './limits.ts';
+import { LEASE_MOVES } from './moves.ts';
+import { type Lease, type LeasePeer, remember, TIMER, type WorkerState } from './state.ts';
+
+/**
+ * The target's half of a transfer: blocks of this rank lent to remote initiators. They stay quarantined until each
+ * initiator has sealed, or its queue pairs are fenced; only then does the scheduler hear of the end.
+ */
+
+export function startLease(state: WorkerState, lease: Lease, at: number, emit: Emit): void {
+  state.leases.set(lease.transfer, lease);
+  const earliest = at + LIMITS.leaseMicros;
+  emit({ kind: 'arm', timer: TIMER.leaseDeadline, object: lease.transfer, earliest, latest: earliest + LIMITS.retrySlackMicros });
+  for (const peer of lease.peers) sendGrant(state, lease, peer, emit);
+  if (lease.peers.length > 0) repeatLater(lease, at, emit);
+}
+
+export function newLeasePeer(state: WorkerState, rank: ActorId): LeasePeer {
+  const grant = (state.grantsGiven.get(rank) ?? 0) + 1;
+  state.grantsGiven.set(rank, grant);
+  return { rank, phase: 'Granted', grant, attempts: 0 };
+}
+
+function sendGrant(state: WorkerState, lease: Lease, peer: LeasePeer, emit: Emit): void {
+  const slots = state.env.views[0]!.slots;
+  const firstBlock = Math.floor(lease.slotFrom / slots);
+  const lastBlock = Math.ceil(lease.slotTo / slots);
+  emit({
+    kind: 'send',
+    to: peer.rank,
+    message: {
+      kind: 'grant',
+      transfer: lease.transfer,
+      grant: peer.grant,
+      blocks: lease.blocks.slice(firstBlock, lastBlock),
+      firstToken: firstBlock * slots,
+      tokenFrom: lease.slotFrom,
+      tokenTo: lease.slotTo,
+      attempt: lease.attempt,
+    },
+  });
+}
+
+function repeatLater(lease: Lease, at: number, emit: Emit): void {
+  const earliest = at + LIMITS.retryMicros * 2 ** lease.attempt;
+  emit({ kind: 'arm', timer: TIMER.leaseRetry, object: lease.transfer, earliest, latest: earliest + LIMITS.retrySlackMicros });
+}
+
+/** READ: a rank of D asks for leave to read. The first claim says how many ranks will come. */
+export function onClaim(state: WorkerState, lease: Lease, rank: ActorId, expected: number, attempt: number, at: number, emit: Emit): void {
+  const known = lease.peers.find((peer) => peer.rank === rank);
+  if (known !== undefined) {
+    // A repeated claim of a peer that has sealed must not lend the blocks again.
+    if (known.phase === 'Granted') sendGrant(state, lease, known, emit);
+    else emit({ kind: 'send', to: rank, message: { kind: 'refuse', transfer: lease.transfer, attempt } });
+    return;
+  }
+  const fits = lease.peersExpected === -1 || lease.peersExpected === expected;
+  if (lease.closing || !fits || lease.peers.length === lease.peersExpected) {
+    emit({ kind: 'note', note: { kind: 'goal', name: 'claim-refused' } });
+    return emit({ kind: 'send', to: rank, message: { kind: 'refuse', transfer: lease.transfer, attempt } });
+  }
+  lease.peersExpected = expected;
+  const peer = newLeasePeer(state, rank);
+  lease.peers.push(peer);
+  sendGrant(state, lease, peer, emit);
+}
+
+export function onSeal(state: WorkerState, lease: Lease, rank: ActorId, ok: boolean, expected: number, at: number, emit: Emit): void {
+  let peer = lease.peers.find((candidate) => candidate.rank === rank);
+  if (peer === undefined && lease.operation === 'read' && !lease.closing) {
+    // A reader that gave up before its claim was granted: it will not come any more, so do not wait for it.
+    if (lease.peersExpected === -1) lease.peersExpected = expected;
+    peer = newLeasePeer(state, rank);
+    lease.peers.push(peer);
+  }
+  if (peer === undefined) return;
+  const wasRevoking = peer.phase === 'Revoking';
+  if (!move(LEASE_MOVES, peer, 'SealedByPeer')) return;
+  if (wasRevoking) emit({ kind: 'note', note: { kind: 'goal', name: 'revoke-confirmed' } });
+  if (!ok) lease.failed = true;
+  // In WRITE one failed part spoils the whole, so the others may as well stop; in READ each reader judges for itself.
+  if (!ok && lease.operation === 'write') revokeAll(lease, emit);
+  if (!ok && lease.operation === 'write' && !settled(lease)) repeatLater(lease, at, emit);
+  settleLease(state, lease, emit);
+}
+
+/** Asks every initiator for the blocks; no new claim is granted from here on. */
+export function revokeLease(state: WorkerState, lease: Lease, at: number, emit: Emit): void {
+  lease.closing = true;
+  lease.failed = true;
+  lease.attempt = 0;
+  revokeAll(lease, emit);
+  if (!settled(lease)) repeatLater(lease, at, emit);
+  settleLease(state, lease, emit);
+}
+
+function revokeAll(lease: Lease, emit: Emit): void {
+  lease.closing = true;
+  for (const peer of lease.peers) if (move(LEASE_MOVES, peer, 'Revoked')) sendRevoke(lease, peer, emit);
+}
+
+function sendRevoke(lease: Lease, peer: LeasePeer, emit: Emit): void {
+  emit({ kind: 'send', to: peer.rank, message: { kind: 'revoke', transfer: lease.transfer, grant: peer.grant, attempt: peer.attempts } });
+}
+
+export function onLeaseRetry(state: WorkerState, transfer: TransferId, at: number, emit: Emit): void {
+  const lease = state.leases.get(transfer);
+  if (lease === undefined) return;
+  lease.attempt++;
+  for (const peer of lease.peers) {
+    if (peer.phase === 'Granted' && lease.operation === 'write' && lease.attempt < LIMITS.grantAttemptsMax) sendGrant(state, lease, peer, emit);
+    if (peer.phase === 'Revoking') repeatRevoke(lease, peer, emit);
+  }
+  const more = lease.peers.some((peer) => peer.phase === 'Revoking') || lease.attempt < LIMITS.grantAttemptsMax;
+  if (!settled(lease) && more) repeatLater(lease, at, emit);
+  settleLease(state, lease, emit);
+}
+
+/** The peer does not answer: after the last try its queue pairs are reset, so that nothing of it can land any more. */
+function repeatRevoke(lease: Lease, peer: LeasePeer, emit: Emit): void {
+  peer.attempts++;
+  if (peer.attempts < LIMITS.revokeAttemptsMax) return sendRevoke(lease, peer, emit);
+  emit({ kind: 'fence', peer: peer.rank });
+  emit({ kind: 'note', note: { kind: 'goal', name: 'revoke-fenced' } });
+  move(LEASE_MOVES, peer, 'Fenced');
+}
+
+export function onLeaseDeadline(state: WorkerState, transfer: TransferId, at: number, emit: Emit): void {
+  const lease = state.leases.get(transfer);
+  if (lease === undefined || lease.closing) return;
+  emit({ kind: 'note', note: { kind: 'goal', name: 'lease-expired' } });
+  revokeLease(state, lease, at, emit);
+}
+
+function settled(lease: Lease): boolean {
+  const allCame = lease.closing || lease.peers.length === lease.peersExpected;
+  return allCame && lease.peers.every((peer) => peer.phase === 'Settled');
+}
+
+function settleLease(state: WorkerState, lease: Lease, emit: Emit): void {
+  if (!settled(lease)) return;
+  emit({ kind: 'stop', timer: TIMER.leaseRetry, object: lease.transfer });
+  emit({ kind: 'stop', timer: TIMER.leaseDeadline, object: lease.transfer });
+  state.leases.delete(lease.transfer);
+  remember(state.endedLeases, lease.transfer, !lease.failed, LIMITS.endedMax);
+  if (lease.silent) return;
+  const { request, transfer, blocks, tokenTo, lineageAddress } = lease;
+  if (lease.operation === 'read') {
+    state.sent.push(request);
+    return emit({ kind: 'note', note: { kind: 'reported', request, end: 'sent' } });
+  }
+  (lease.failed ? state.failed : state.received).push(request);
+  if (!lease.failed) emit({ kind: 'note', note: { kind: 'loaded', request, transfer, blocks, tokenTo, lineageAddress } });
+  emit({ kind: 'note', note: { kind: 'reported', request, end: lease.failed ? 'failed' : 'received' } });
+}

@@ -1,0 +1,27 @@
+import { believe } from '../../base/failure.ts';
+
+/** Every bound of the shipped connector. A wait, a retry or a table without a row here is a bug. Times in microseconds. */
+export const LIMITS = {
+  /** First pause before a control message is repeated; doubles each time. */
+  retryMicros: 20_000,
+  /** A timer may fire this much late. */
+  retrySlackMicros: 5_000,
+  backoffDoublingsMax: 5,
+  handshakeAttemptsMax: 5,
+  claimAttemptsMax: 5,
+  sealAttemptsMax: 5,
+  grantAttemptsMax: 6,
+  revokeAttemptsMax: 4,
+  /** P gives up a transfer that D has not granted, or that has not drained, after this. */
+  haulMicros: 4_000_000,
+  /** The owner of the blocks wants them back after this. */
+  leaseMicros: 8_000_000,
+  /** A grant or claim for a request that this rank has not heard of is kept this long. */
+  earlyMicros: 8_000_000,
+  earlyMax: 256,
+  /** Ended transfers remembered so that a repeated question gets the true answer. */
+  endedMax: 256,
+} as const;
+
+// The target must outlast the initiator's own deadline, or each slow transfer would end in a fence.
+believe(LIMITS.leaseMicros > LIMITS.haulMicros, 'INV-LIMIT-1', 'a lease ends before the transfer that uses it');

@@ -1,0 +1,208 @@
+import { move } from '../../base/moves.ts';
+import { type ActorId, PROXY } from '../../base/topology.ts';
+import { StatusCode } from '../../io/codes.ts';
+import { packEngineDesc, packMemoryDesc, unpackEngineDesc, unpackMemoryDesc } from '../../io/descriptors.ts';
+import { refusalOf } from '../../kv/plan.ts';
+import type { Emit } from '../../wire/machine.ts';
+import type { PeerMessage, RankGeometry } from '../../wire/messages.ts';
+import { LIMITS } from './limits.ts';
+import { SESSION_MOVES } from './moves.ts';
+import type { QueuedRuns, Session, SessionQueuePair, WorkerState } from './state.ts';
+import { TIMER } from './state.ts';
+
+/** What the session layer tells the transfer layer; keeps the two files from importing each other. */
+export interface SessionUser {
+  sessionReady(session: Session, at: number, emit: Emit): void;
+  sessionFailed(session: Session, at: number, emit: Emit): void;
+  runsEnded(queued: { haul: QueuedRuns['haul']; peer: QueuedRuns['peer'] }, runs: number, ok: boolean, at: number, emit: Emit): void;
+}
+
+/** The session with a peer, asked for if there is none. All transfers that need the peer share one handshake. */
+export function needSession(state: WorkerState, peer: ActorId, at: number, emit: Emit): Session {
+  let session = state.sessions.get(peer);
+  if (session === undefined) {
+    session = { peer, phase: 'Idle', attempt: 0, views: [], queuePairs: [] };
+    state.sessions.set(peer, session);
+  }
+  if (session.phase === 'Asking') emit({ kind: 'note', note: { kind: 'goal', name: 'handshake-shared' } });
+  if (session.phase === 'Broken') {
+    emit({ kind: 'note', note: { kind: 'goal', name: 'queue-pair-rebuilt' } });
+    // In-flight batches of the broken queue pairs still point at the old object and flush there.
+    session = { ...session, queuePairs: [] };
+    state.sessions.set(peer, session);
+  }
+  if (move(SESSION_MOVES, session, 'Needed')) {
+    session.attempt = 0;
+    ask(session, at, emit);
+  }
+  return session;
+}
+
+function ask(session: Session, at: number, emit: Emit): void {
+  emit({ kind: 'send', to: session.peer, message: { kind: 'metaRequest', attempt: session.attempt } });
+  const earliest = at + LIMITS.retryMicros * 2 ** session.attempt;
+  emit({ kind: 'arm', timer: TIMER.handshake, object: session.peer, earliest, latest: earliest + LIMITS.retrySlackMicros });
+}
+
+export function onHandshakeTimer(state: WorkerState, peer: ActorId, user: SessionUser, at: number, emit: Emit): void {
+  const session = state.sessions.get(peer);
+  if (session === undefined || session.phase !== 'Asking') return;
+  session.attempt++;
+  if (session.attempt < LIMITS.handshakeAttemptsMax) {
+    emit({ kind: 'note', note: { kind: 'goal', name: 'handshake-retried' } });
+    return ask(session, at, emit);
+  }
+  move(SESSION_MOVES, session, 'TimedOut');
+  user.sessionFailed(session, at, emit);
+}
+
+/** This rank's own descriptors and geometry, as sent in a handshake. */
+export function describe(state: WorkerState, attempt: number): PeerMessage {
+  const { env } = state;
+  const name = env.topology.actors[env.self]!.name;
+  const engineDesc = packEngineDesc({ key: name, nodeId: `node-${env.spec.engine}`, hostname: `host-${env.spec.engine}`, host: '127.0.0.1', port: 6301 + env.self, pid: 1000 + env.self });
+  const memoryDesc = packMemoryDesc({
+    engineKey: name,
+    id: 0,
+    deviceId: env.tpRank,
+    deviceBusId: '',
+    data: 0n,
+    size: BigInt(env.regionBytes),
+    loc: 2,
+    ipcHandle: new Uint8Array(64),
+    numaNode: -1,
+    ipcOffset: 0n,
+    fabricHandle: new Uint8Array(64),
+    vpodId: -1,
+    vpodPpodId: '',
+    fabricOffset: 0n,
+    fabricAllocSize: 0n,
+  });
+  const geometry: RankGeometry = {
+    engine: env.spec.engine,
+    role: env.spec.role,
+    tpRank: env.tpRank,
+    tpSize: env.spec.ranks.length,
+    blockTokens: env.blockTokens,
+    views: env.views,
+  };
+  return { kind: 'metaReply', attempt, engineDesc, memoryDesc, geometry };
+}
+
+export function onMetaReply(
+  state: WorkerState,
+  from: ActorId,
+  message: Extract<PeerMessage, { kind: 'metaReply' }>,
+  user: SessionUser,
+  at: number,
+  emit: Emit,
+): void {
+  const session = state.sessions.get(from);
+  if (session === undefined || session.phase !== 'Asking') return;
+  const cause = refuseReply(state, from, message);
+  if (cause !== '') {
+    emit({ kind: 'note', note: { kind: 'refused', cause } });
+    emit({ kind: 'stop', timer: TIMER.handshake, object: from });
+    move(SESSION_MOVES, session, 'TimedOut');
+    return user.sessionFailed(session, at, emit);
+  }
+  move(SESSION_MOVES, session, 'Described');
+  emit({ kind: 'stop', timer: TIMER.handshake, object: from });
+  const { queuePairs, sendQueueDepth } = state.env;
+  emit({ kind: 'connect', peer: from, queuePairs, sendQueueDepth });
+  session.views = message.geometry.views;
+  session.queuePairs = Array.from({ length: queuePairs }, (): SessionQueuePair => ({ credit: sendQueueDepth, queue: [] }));
+  user.sessionReady(session, at, emit);
+}
+
+/** Compares what the peer says with what the topology and this rank's own caches say. Source: layouts.md 7.9. */
+function refuseReply(state: WorkerState, from: ActorId, message: Extract<PeerMessage, { kind: 'metaReply' }>): string {
+  const { env } = state;
+  const name = env.topology.actors[from]!.name;
+  const engine = unpackEngineDesc(message.engineDesc);
+  const memory = unpackMemoryDesc(message.memoryDesc);
+  if (engine.key !== name || memory.engineKey !== name) return `descriptor of ${engine.key} came from ${name}`;
+  const { geometry } = message;
+  if (geometry.blockTokens !== env.blockTokens) return `block of ${geometry.blockTokens} tokens at ${name}, ${env.blockTokens} here`;
+  if (geometry.views.length !== env.views.length) return `${geometry.views.length} layers at ${name}, ${env.views.length} here`;
+  for (let layer = 0; layer < env.views.length; layer++) {
+    const cause = refusalOf(env.views[layer]!, geometry.views[layer]!);
+    if (cause !== '') return cause;
+  }
+  return '';
+}
+
+/** Hands runs to the session; they are posted as send-queue credit allows, in order within a queue pair. */
+export function enqueueRuns(state: WorkerState, session: Session, queued: QueuedRuns, emit: Emit): void {
+  const index = queued.layer % session.queuePairs.length;
+  session.queuePairs[index]!.queue.push(queued);
+  queued.peer.outstanding += queued.runs.length / 3;
+  pump(state, session, index, emit);
+}
+
+/** Posts what fits. A full queue is back-pressure: the rest goes on from the first run that was not posted. */
+function pump(state: WorkerState, session: Session, index: number, emit: Emit): void {
+  const queuePair = session.queuePairs[index]!;
+  while (queuePair.queue.length > 0) {
+    if (queuePair.credit === 0) return emit({ kind: 'note', note: { kind: 'goal', name: 'send-queue-full' } });
+    const head = queuePair.queue[0]!;
+    const count = Math.min(queuePair.credit, head.runs.length / 3 - head.next);
+    const runs = head.next === 0 && count * 3 === head.runs.length ? head.runs : head.runs.slice(head.next * 3, (head.next + count) * 3);
+    head.next += count;
+    if (head.next * 3 === head.runs.length) queuePair.queue.shift();
+    queuePair.credit -= count;
+    const tag = state.nextTag++;
+    const { haul, peer, layer, localBlocks, remoteBlocks } = head;
+    state.inFlight.set(tag, { session, queuePair: index, runs: count, haul, peer });
+    emit({
+      kind: 'post',
+      batch: {
+        tag,
+        peer: peer.rank,
+        queuePair: index,
+        operation: haul.operation,
+        transfer: haul.transfer,
+        request: haul.request,
+        layer,
+        part: peer.parts++,
+        runs,
+        localBlocks,
+        remoteBlocks,
+      },
+    });
+  }
+}
+
+/** Takes back what was queued for a peer and never posted. */
+export function dropQueued(state: WorkerState, peer: QueuedRuns['peer']): void {
+  const session = state.sessions.get(peer.rank);
+  if (session === undefined) return;
+  for (const queuePair of session.queuePairs) {
+    if (queuePair.queue.length === 0) continue;
+    queuePair.queue = queuePair.queue.filter((queued) => {
+      if (queued.peer !== peer) return true;
+      peer.outstanding -= queued.runs.length / 3 - queued.next;
+      return false;
+    });
+  }
+}
+
+export function onCompletion(state: WorkerState, tag: number, code: number, user: SessionUser, at: number, emit: Emit): void {
+  const flight = state.inFlight.get(tag);
+  if (flight === undefined) return emit({ kind: 'note', note: { kind: 'refused', cause: `completion of unknown batch ${tag}` } });
+  state.inFlight.delete(tag);
+  const { session, queuePair, runs, haul, peer } = flight;
+  session.queuePairs[queuePair]!.credit += runs;
+  const ok = code === StatusCode.SUCCESS;
+  const failedNow = !ok && move(SESSION_MOVES, session, 'Failed');
+  user.runsEnded({ haul, peer }, runs, ok, at, emit);
+  if (failedNow) user.sessionFailed(session, at, emit);
+  else if (session.phase === 'Ready') pump(state, session, queuePair, emit);
+}
+
+/** Whether an actor can be a peer rank of this one at all: of an engine with the other role. */
+export function isPeerRank(state: WorkerState, actor: ActorId): boolean {
+  const spec = state.env.topology.actors[actor];
+  if (actor === PROXY || spec === undefined || spec.tpRank < 0) return false;
+  return state.env.topology.engines[spec.engine]!.role !== state.env.spec.role;
+}

@@ -1,0 +1,212 @@
+import type { ActorId, BlockId, EngineId, RequestId, TransferId } from '../../base/topology.ts';
+import type { CacheView } from '../../kv/view.ts';
+import type { WorkerEnv } from '../plug.ts';
+import type { HaulPhase, LeasePhase, SessionPhase } from './moves.ts';
+
+/** What the scheduler side tells its ranks with a step. */
+export interface ShippedMeta {
+  /** D: bring the KV of tokens [tokenFrom, tokenTo) into these blocks. */
+  readonly loads: readonly LoadOrder[];
+  /** P in READ mode: keep these blocks for whoever claims the transfer. */
+  readonly lends: readonly LendOrder[];
+  /** P in WRITE mode: this step computes tokens up to `tokenTo`. */
+  readonly saves: readonly SaveOrder[];
+  /** The request is gone: stop, drain, report. */
+  readonly cancels: readonly TransferId[];
+}
+
+export interface LoadOrder {
+  readonly request: RequestId;
+  readonly transfer: TransferId;
+  readonly remoteEngine: EngineId;
+  readonly blocks: readonly BlockId[];
+  readonly tokenFrom: number;
+  readonly tokenTo: number;
+  readonly lineageAddress: number;
+}
+
+export interface LendOrder {
+  readonly request: RequestId;
+  readonly transfer: TransferId;
+  readonly blocks: readonly BlockId[];
+  readonly tokenTo: number;
+}
+
+export interface SaveOrder {
+  readonly request: RequestId;
+  readonly transfer: TransferId;
+  readonly remoteEngine: EngineId;
+  readonly blocks: readonly BlockId[];
+  readonly tokenTo: number;
+  readonly promptTokens: number;
+}
+
+export interface Grant {
+  readonly grant: number;
+  readonly blocks: readonly BlockId[];
+  readonly firstSlot: number;
+  readonly slotFrom: number;
+  readonly slotTo: number;
+}
+
+/** One peer rank within a haul. */
+export interface HaulPeer {
+  readonly rank: ActorId;
+  phase: HaulPhase;
+  grant: Grant | null;
+  /** For each layer, the slot up to which runs have been handed to the session. */
+  readonly postedTo: number[];
+  /** Runs handed to the session and not yet completed or dropped. */
+  outstanding: number;
+  /** Batches handed to the session so far. */
+  parts: number;
+  /** Repeats of the claim, later of the seal. */
+  attempts: number;
+  /** Nothing has failed so far; what the seal will say. */
+  ok: boolean;
+}
+
+/** The initiator's half of one transfer at this rank. */
+export interface Haul {
+  readonly transfer: TransferId;
+  readonly request: RequestId;
+  readonly operation: 'read' | 'write';
+  readonly blocks: readonly BlockId[];
+  /** READ: what to fetch. WRITE: [0, prompt), cut down by each grant. */
+  readonly slotFrom: number;
+  readonly slotTo: number;
+  /** For each layer, the slot up to which the KV exists at the source. */
+  readonly readyTo: number[];
+  readonly peers: HaulPeer[];
+  /** Nothing was to be moved: the scheduler does not wait for a report. */
+  readonly silent: boolean;
+  readonly lineageAddress: number;
+  readonly tokenTo: number;
+  rounds: number;
+  reported: boolean;
+  /** The timer that repeats claims and seals is running. */
+  retrying: boolean;
+}
+
+export interface LeasePeer {
+  readonly rank: ActorId;
+  phase: LeasePhase;
+  readonly grant: number;
+  attempts: number;
+}
+
+/** The target's half of one transfer at this rank: blocks lent to remote initiators. */
+export interface Lease {
+  readonly transfer: TransferId;
+  readonly request: RequestId;
+  readonly operation: 'read' | 'write';
+  readonly blocks: readonly BlockId[];
+  readonly slotFrom: number;
+  readonly slotTo: number;
+  readonly peers: LeasePeer[];
+  /** READ: how many ranks will claim, known from the first claim; -1 before. */
+  peersExpected: number;
+  /** No new claim is accepted. */
+  closing: boolean;
+  failed: boolean;
+  readonly silent: boolean;
+  readonly lineageAddress: number;
+  readonly tokenTo: number;
+  attempt: number;
+}
+
+/** Runs of one (transfer, peer, layer) that wait for send-queue credit. */
+export interface QueuedRuns {
+  readonly haul: Haul;
+  readonly peer: HaulPeer;
+  readonly layer: number;
+  readonly runs: readonly number[];
+  readonly localBlocks: readonly BlockId[];
+  readonly remoteBlocks: readonly BlockId[];
+  /** First run not yet posted. */
+  next: number;
+}
+
+export interface SessionQueuePair {
+  /** Work requests that may still be posted. */
+  credit: number;
+  queue: QueuedRuns[];
+}
+
+export interface Session {
+  readonly peer: ActorId;
+  phase: SessionPhase;
+  attempt: number;
+  views: readonly CacheView[];
+  queuePairs: SessionQueuePair[];
+}
+
+export interface InFlight {
+  readonly session: Session;
+  readonly queuePair: number;
+  readonly runs: number;
+  readonly haul: Haul;
+  readonly peer: HaulPeer;
+}
+
+/** A grant (WRITE) or claim (READ) that came before this rank heard of the request. */
+export interface Early {
+  readonly grants: { readonly rank: ActorId; readonly grant: Grant }[];
+  readonly claims: { readonly rank: ActorId; readonly tpSize: number; readonly attempt: number }[];
+  /** Ranks whose grant was revoked before the request came. */
+  readonly revoked: ActorId[];
+}
+
+export interface WorkerState {
+  readonly env: WorkerEnv;
+  readonly hauls: Map<TransferId, Haul>;
+  readonly leases: Map<TransferId, Lease>;
+  readonly early: Map<TransferId, Early>;
+  /** Ended hauls, oldest first: transfer to whether all of it landed. */
+  readonly ended: Map<TransferId, boolean>;
+  readonly endedLeases: Map<TransferId, boolean>;
+  readonly sessions: Map<ActorId, Session>;
+  readonly inFlight: Map<number, InFlight>;
+  /** Highest grant number given to / seen from a peer rank. */
+  readonly grantsGiven: Map<ActorId, number>;
+  readonly grantsSeen: Map<ActorId, number>;
+  saves: readonly SaveOrder[];
+  nextTag: number;
+  sent: RequestId[];
+  received: RequestId[];
+  failed: RequestId[];
+}
+
+export function createWorkerState(env: WorkerEnv): WorkerState {
+  return {
+    env,
+    hauls: new Map(),
+    leases: new Map(),
+    early: new Map(),
+    ended: new Map(),
+    endedLeases: new Map(),
+    sessions: new Map(),
+    inFlight: new Map(),
+    grantsGiven: new Map(),
+    grantsSeen: new Map(),
+    saves: [],
+    nextTag: 1,
+    sent: [],
+    received: [],
+    failed: [],
+  };
+}
+
+/** Remembers that a transfer ended; forgets the oldest when the table is full. */
+export function remember(table: Map<TransferId, boolean>, transfer: TransferId, ok: boolean, max: number): void {
+  table.set(transfer, ok);
+  if (table.size > max) {
+    for (const oldest of table.keys()) {
+      table.delete(oldest);
+      break;
+    }
+  }
+}
+
+/** The timers of a rank's worker; the object is a transfer, or a peer for the handshake. */
+export const TIMER = { haulRetry: 1, haulDeadline: 2, leaseRetry: 3, leaseDeadline: 4, handshake: 5, early: 6 } as const;

@@ -1,0 +1,74 @@
+import type { ActorId } from '../base/topology.ts';
+import type { PostedBatch } from '../wire/machine.ts';
+
+/**
+ * A simulated NIC as plain data: queue pairs with a bounded send queue. It says when a batch may land and complete; the
+ * world makes those happenings. In order within a queue pair, any order across.
+ */
+
+/** Costs of a NIC, in microseconds and bytes; integers. */
+export interface NicProfile {
+  readonly name: string;
+  readonly writeBaseMicros: number;
+  readonly readBaseMicros: number;
+  /** Work requests a NIC starts in one microsecond. */
+  readonly workRequestsPerMicro: number;
+  readonly bytesPerMicro: number;
+  /** From landing to the completion being seen. */
+  readonly completeMicros: number;
+}
+
+/** Rough figures of one 400 Gb NIC; the calibrated tables come with the faithful engine. */
+export const PROFILES = {
+  plain: { name: 'plain', writeBaseMicros: 5, readBaseMicros: 6, workRequestsPerMicro: 7, bytesPerMicro: 48_000, completeMicros: 1 },
+} as const satisfies Record<string, NicProfile>;
+
+export interface QueuePair {
+  readonly initiator: ActorId;
+  readonly target: ActorId;
+  readonly index: number;
+  readonly sendQueueDepth: number;
+  /** Work requests posted and not completed. */
+  posted: number;
+  /** A queue pair in the error state lands nothing; what is posted to it completes with an error. */
+  broken: boolean;
+  lastLandAt: number;
+  lastCompleteAt: number;
+  readonly inFlight: Set<Flight>;
+}
+
+/** One batch on its way. */
+export interface Flight {
+  readonly batch: PostedBatch;
+  readonly queuePair: QueuePair;
+  landed: boolean;
+}
+
+export function createQueuePair(initiator: ActorId, target: ActorId, index: number, sendQueueDepth: number): QueuePair {
+  return { initiator, target, index, sendQueueDepth, posted: 0, broken: false, lastLandAt: 0, lastCompleteAt: 0, inFlight: new Set() };
+}
+
+/** Takes a batch onto the send queue; null when it does not fit, and nothing is posted. */
+export function postBatch(queuePair: QueuePair, batch: PostedBatch): Flight | null {
+  const workRequests = batch.runs.length / 3;
+  if (queuePair.posted + workRequests > queuePair.sendQueueDepth) return null;
+  queuePair.posted += workRequests;
+  const flight: Flight = { batch, queuePair, landed: false };
+  queuePair.inFlight.add(flight);
+  return flight;
+}
+
+/** When a batch posted at `at` lands at the earliest: issue and wire overlap, then the base latency. */
+export function landMicros(profile: NicProfile, batch: PostedBatch): number {
+  let bytes = 0;
+  for (let i = 2; i < batch.runs.length; i += 3) bytes += batch.runs[i]!;
+  const issue = Math.ceil(batch.runs.length / 3 / profile.workRequestsPerMicro);
+  const wire = Math.ceil(bytes / profile.bytesPerMicro);
+  return (batch.operation === 'write' ? profile.writeBaseMicros : profile.readBaseMicros) + Math.max(issue, wire);
+}
+
+/** The batch has completed, well or not; its send-queue slots come back. */
+export function retire(flight: Flight): void {
+  flight.queuePair.inFlight.delete(flight);
+  flight.queuePair.posted -= flight.batch.runs.length / 3;
+}

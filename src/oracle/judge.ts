@@ -1,0 +1,256 @@
+import type { ActorId, EngineId, RequestId, Topology, TransferId } from '../base/topology.ts';
+import type { Goal, Note, PostedBatch } from '../wire/machine.ts';
+import type { Message } from '../wire/messages.ts';
+import type { InvariantId } from './verdict.ts';
+
+/**
+ * The judges of a run. Told of every fact as it happens, they keep just enough to notice the step at which a promise
+ * breaks. They never look into a connector: what holds here holds for any connector behind the plug.
+ */
+
+export interface JudgedRequest {
+  readonly request: RequestId;
+  /** Checksums of the tokens a single node would have generated. */
+  readonly reference: readonly number[];
+  /** The client goes away at some time. */
+  readonly aborts: boolean;
+}
+
+export interface JudgeConfig {
+  readonly topology: Topology;
+  readonly blocksPerEngine: readonly number[];
+  readonly requests: readonly JudgedRequest[];
+  /** Whether tokens are sums over whole attentions and so can be compared. */
+  readonly checksTokens: boolean;
+  /** Verifies, at the actor's own cache, that the KV a `loaded` note speaks of is there. */
+  readonly isLoaded: (actor: ActorId, note: Extract<Note, { kind: 'loaded' }>) => boolean;
+  readonly fail: (invariant: InvariantId, place: string, detail: string) => void;
+}
+
+interface EngineLedger {
+  /** The request a block was last allocated to; -1 for none. */
+  readonly owner: Int32Array;
+  readonly holders: Int32Array;
+  /** Operations in flight that name the block. */
+  readonly inFlight: Int32Array;
+}
+
+interface Assignment {
+  readonly request: RequestId;
+  readonly prefill: EngineId;
+  readonly decode: EngineId;
+}
+
+export interface Judge {
+  readonly goals: Map<Goal, number>;
+  /** Requests without an outcome yet. */
+  readonly unfinished: ReadonlySet<RequestId>;
+  note(actor: ActorId, note: Note): void;
+  sent(from: ActorId, to: ActorId, message: Message): void;
+  posted(from: ActorId, batch: PostedBatch): void;
+  landed(from: ActorId, batch: PostedBatch): void;
+  /** The operation can no longer touch the remote side / the local side. */
+  remoteDone(batch: PostedBatch): void;
+  localDone(from: ActorId, batch: PostedBatch): void;
+  engineDied(engine: EngineId): void;
+  outcomes(): ReadonlyMap<RequestId, string>;
+}
+
+/** Spins without progress that are taken for endless; far above what any finite wait needs. */
+export const SPINS_MAX = 400;
+
+export function createJudge(config: JudgeConfig): Judge {
+  const { topology, fail } = config;
+  const ledgers = config.blocksPerEngine.map(newLedger);
+  const assignments = new Map<TransferId, Assignment>();
+  const outcomes = new Map<RequestId, string>();
+  const unfinished = new Set(config.requests.map((request) => request.request));
+  const goals = new Map<Goal, number>();
+  const reports = new Set<string>();
+  const turns = new Map<string, number[]>();
+  const dead = new Set<EngineId>();
+  const spins = new Map<ActorId, number>();
+  let refusals = 0;
+
+  const engineOf = (actor: ActorId): EngineId => topology.actors[actor]!.engine;
+  const place = (actor: ActorId, part: string): string => {
+    const engine = engineOf(actor);
+    if (engine < 0) return `proxy ${part}`;
+    const rank = topology.actors[actor]!.tpRank < 0 ? 'scheduler' : 'rank';
+    return `${topology.engines[engine]!.role} ${rank} ${part}`;
+  };
+  const name = (actor: ActorId): string => topology.actors[actor]!.name;
+  const reach = (goal: Goal): void => {
+    goals.set(goal, (goals.get(goal) ?? 0) + 1);
+  };
+
+  const onAllocate = (actor: ActorId, note: Extract<Note, { kind: 'allocate' }>): void => {
+    const ledger = ledgers[engineOf(actor)]!;
+    for (const block of note.blocks) {
+      if (ledger.inFlight[block]! > 0) {
+        const owner = ledger.owner[block]!;
+        fail('I1', place(actor, 'block pool'), `${name(actor)} gives block ${block} to request ${note.request} while an operation of request ${owner} that names it can still land`);
+      }
+      ledger.owner[block] = note.request;
+      ledger.holders[block] = 1;
+    }
+  };
+
+  const onFree = (actor: ActorId, note: Extract<Note, { kind: 'free' }>): void => {
+    const ledger = ledgers[engineOf(actor)]!;
+    for (const block of note.blocks) {
+      if (--ledger.holders[block]! < 0) fail('I5', place(actor, 'block pool'), `${name(actor)} frees block ${block} of request ${note.request}, which is free already`);
+    }
+  };
+
+  /** An operation may touch a block only while the request holds it. */
+  const checkHeld = (engine: EngineId, blocks: readonly number[], writer: RequestId, what: string): void => {
+    if (dead.has(engine)) return;
+    const ledger = ledgers[engine]!;
+    for (const block of blocks) {
+      const held = ledger.holders[block]! > 0 && (writer < 0 || ledger.owner[block] === writer);
+      if (held) continue;
+      const owner = ledger.holders[block]! > 0 ? `request ${ledger.owner[block]}` : 'nobody';
+      fail('I1', `${topology.engines[engine]!.role} blocks`, `${what} block ${block} of engine ${engine}, which belongs to ${owner}`);
+    }
+  };
+
+  const count = (engine: EngineId, blocks: readonly number[], by: number): void => {
+    const ledger = ledgers[engine]!;
+    for (const block of blocks) ledger.inFlight[block]! += by;
+  };
+
+  const checkOperation = (from: ActorId, batch: PostedBatch, verb: string): void => {
+    const what = `a ${batch.operation} of request ${batch.request} (transfer ${batch.transfer}, layer ${batch.layer}) ${verb}`;
+    const isWrite = batch.operation === 'write';
+    checkHeld(engineOf(from), batch.localBlocks, isWrite ? -1 : batch.request, what);
+    checkHeld(engineOf(batch.peer), batch.remoteBlocks, isWrite ? batch.request : -1, what);
+  };
+
+  const checkRoute = (transfer: TransferId, from: ActorId, to: ActorId, what: string): void => {
+    const assigned = assignments.get(transfer);
+    if (assigned === undefined) return;
+    const pair = [engineOf(from), engineOf(to)];
+    if (pair.includes(assigned.prefill) && pair.includes(assigned.decode)) return;
+    fail('I6', place(from, 'routing'), `${what} of transfer ${transfer} goes from ${name(from)} to ${name(to)}, but the request was given to engines ${assigned.prefill} and ${assigned.decode}`);
+  };
+
+  /** Turns are fair if no DP rank of an instance is two requests ahead of another. */
+  const countTurn = (engine: EngineId): void => {
+    if (engine < 0 || dead.size > 0) return;
+    const spec = topology.engines[engine]!;
+    if (spec.dpSize === 1) return;
+    const key = `${spec.role} ${spec.instance}`;
+    const counts = turns.get(key) ?? new Array<number>(spec.dpSize).fill(0);
+    turns.set(key, counts);
+    counts[spec.dpRank]!++;
+    if (Math.max(...counts) - Math.min(...counts) > 1) {
+      fail('I6', `proxy choice of ${spec.role} DP rank`, `the DP ranks of ${spec.role} instance ${spec.instance} got ${counts.join(' and ')} requests: they do not take turns`);
+    }
+  };
+
+  const onOutcome = (note: Extract<Note, { kind: 'outcome' }>): void => {
+    const { request, outcome } = note;
+    if (outcomes.has(request)) return fail('I2', 'proxy outcome', `request ${request} ended twice: ${outcomes.get(request)}, then ${outcome}`);
+    outcomes.set(request, outcome);
+    unfinished.delete(request);
+    const judged = config.requests[request]!;
+    if (outcome === 'aborted') reach('request-aborted');
+    if (outcome === 'failed') {
+      if (dead.size === 0) fail('I10', 'proxy outcome', `request ${request} failed (${note.cause}) although nothing went down`);
+      else reach('request-failed-by-crash');
+    }
+    if (outcome !== 'completed') return;
+    reach('request-completed');
+    const { reference } = judged;
+    const same = note.tokens.length === reference.length && note.tokens.every((token, index) => token === reference[index]);
+    if (config.checksTokens && !same) fail('I4', 'client answer', `request ${request} answered [${note.tokens.join(' ')}], a single node answers [${reference.join(' ')}]`);
+  };
+
+  const onReported = (actor: ActorId, note: Extract<Note, { kind: 'reported' }>): void => {
+    const key = `${actor} ${note.request}`;
+    if (reports.has(key)) fail('I5', place(actor, 'report'), `${name(actor)} reported the end of request ${note.request} twice`);
+    reports.add(key);
+  };
+
+  const onSpin = (actor: ActorId, note: Extract<Note, { kind: 'spin' }>): void => {
+    const spun = (spins.get(actor) ?? 0) + 1;
+    spins.set(actor, spun);
+    if (spun > SPINS_MAX) fail('I9', place(actor, note.thread), `${name(actor)} has polled ${spun} times for ${note.waitsFor}, and nothing it reads has changed`);
+  };
+
+  return {
+    goals,
+    unfinished,
+    outcomes: () => outcomes,
+    note(actor, note) {
+      switch (note.kind) {
+        case 'goal':
+          return reach(note.name);
+        case 'allocate':
+          return onAllocate(actor, note);
+        case 'share':
+          for (const block of note.blocks) ledgers[engineOf(actor)]!.holders[block]!++;
+          return;
+        case 'free':
+          return onFree(actor, note);
+        case 'assign':
+          assignments.set(note.transfer, note);
+          countTurn(note.prefill);
+          if (note.decode !== note.prefill) countTurn(note.decode);
+          return;
+        case 'outcome':
+          return onOutcome(note);
+        case 'misread': {
+          const { request, layer, token, head, part, block, expected, actual } = note;
+          const cell = `layer ${layer}, token ${token}, head ${head}, ${part === 0 ? 'K' : 'V'}, block ${block}`;
+          return fail('I4', place(actor, 'attention'), `${name(actor)} read a wrong cell for request ${request}: ${cell} holds ${hex(actual)}, a single node has ${hex(expected)} there`);
+        }
+        case 'loaded':
+          if (!config.isLoaded(actor, note)) {
+            fail('I10', place(actor, 'load report'), `${name(actor)} reported the KV of request ${note.request} as loaded up to token ${note.tokenTo}, but it is not all there`);
+          }
+          return;
+        case 'reported':
+          return onReported(actor, note);
+        case 'died':
+          return fail('I7', place(actor, note.thread), `${name(actor)}: thread ${note.thread} died: ${note.cause}`);
+        case 'spin':
+          return onSpin(actor, note);
+        case 'refused':
+          refusals++;
+          return reach('message-refused');
+        case 'firstToken':
+        case 'prefixHit':
+        case 'say':
+          return;
+      }
+    },
+    sent(from, to, message) {
+      spins.delete(from);
+      const isPeers = topology.actors[from]!.tpRank >= 0 && topology.actors[to]!.tpRank >= 0;
+      if (isPeers && 'transfer' in message && message.kind !== 'abort') checkRoute(message.transfer, from, to, message.kind);
+    },
+    posted(from, batch) {
+      checkRoute(batch.transfer, from, batch.peer, batch.operation);
+      checkOperation(from, batch, 'is posted on');
+      count(engineOf(from), batch.localBlocks, 1);
+      count(engineOf(batch.peer), batch.remoteBlocks, 1);
+    },
+    landed: (from, batch) => checkOperation(from, batch, 'lands on'),
+    remoteDone: (batch) => count(engineOf(batch.peer), batch.remoteBlocks, -1),
+    localDone: (from, batch) => count(engineOf(from), batch.localBlocks, -1),
+    engineDied: (engine) => {
+      dead.add(engine);
+      reach('rank-crashed');
+    },
+  };
+}
+
+function newLedger(blocks: number): EngineLedger {
+  return { owner: new Int32Array(blocks).fill(-1), holders: new Int32Array(blocks), inFlight: new Int32Array(blocks) };
+}
+
+function hex(word: number): string {
+  return `0x${word.toString(16).padStart(8, '0')}`;
+}

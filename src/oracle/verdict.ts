@@ -1,0 +1,30 @@
+/** The invariants of docs/INVARIANTS.md. */
+export const INVARIANTS = {
+  I1: 'no block is reused while an operation that names it can still land',
+  I2: 'every request reaches exactly one end, in bounded time, and the client sees it',
+  I3: 'when all requests have ended every block is free and every table is empty',
+  I4: 'what D reads first is what a single node would have computed',
+  I5: 'completions are counted, and blocks freed, exactly once',
+  I6: 'every message and operation goes to the right host, DP rank and TP rank',
+  I7: 'no message, however odd, ends a thread or an engine',
+  I9: 'nothing waits without a bound',
+  I10: 'a reported success is true',
+} as const;
+
+export type InvariantId = keyof typeof INVARIANTS;
+
+/** One broken invariant. `place` names the part of the system, without numbers that differ from run to run. */
+export interface Violation {
+  readonly invariant: InvariantId;
+  readonly place: string;
+  /** For people: what exactly, with ids. */
+  readonly detail: string;
+  /** Steps taken when it was seen. */
+  readonly step: number;
+  readonly atMicros: number;
+}
+
+/** Two failures are the same if the same promise broke at the same place. */
+export function sameFailure(left: Violation, right: Violation): boolean {
+  return left.invariant === right.invariant && left.place === right.place;
+}

@@ -1,0 +1,104 @@
+import { ALL_FINE, ATTEND, ATTEND_WORDS, CELL_VIEW_BYTES, type Kernels, writeCellView } from '../kv/kernels.ts';
+import type { CacheView } from '../kv/view.ts';
+import type { Emit } from '../wire/machine.ts';
+import type { StepItem } from '../wire/messages.ts';
+
+/**
+ * The model's forward pass on one rank, as far as the KV cache can tell: it stamps the cells of new tokens and its
+ * attention reads, checks and sums the cells of all tokens so far. The sums of all ranks and layers make the next token,
+ * so a wrong byte is a wrong answer.
+ */
+
+export interface RankModel {
+  /** Runs one layer for every item; adds what attention read to `sums`; notes each cell that is not what it should be. */
+  layer(layer: number, items: readonly StepItem[], sums: number[], emit: Emit): void;
+}
+
+/** Where one rank's model finds its memory: all addresses are bytes in the one linear memory. */
+export interface ModelMemory {
+  readonly kernels: Kernels;
+  readonly words: Uint32Array;
+  /** Room for `layers` cell views. */
+  readonly viewAddress: number;
+  /** Room for the block tables of one step, shared by all ranks: a step's tables are used within one call. */
+  readonly tableAddress: number;
+  readonly tableWordsMax: number;
+  readonly resultAddress: number;
+  readonly regionStart: number;
+  readonly regionEnd: number;
+}
+
+export interface ModelConfig {
+  readonly views: readonly CacheView[];
+  /** Tokens of one slot: 1, or a block's tokens at block grain. */
+  readonly slotTokens: number;
+  /** Copies of replicated heads count once in a sum over ranks. */
+  readonly countsInSum: boolean;
+  /** Read everything at every step; otherwise only in a request's first step here, when all of it came from elsewhere. */
+  readonly readAlways: boolean;
+}
+
+export function createRankModel(config: ModelConfig, memory: ModelMemory): RankModel {
+  config.views.forEach((view, layer) => {
+    writeCellView(memory.words, memory.viewAddress + layer * CELL_VIEW_BYTES, {
+      base: memory.regionStart + view.base,
+      blockStride: view.blockStride,
+      kvStride: view.partStride,
+      tokenStride: view.tokenStride,
+      headStride: view.headStride,
+      cellBytes: view.cellBytes,
+      cellsPerBlock: view.slots,
+      kvCount: view.parts,
+      headCount: view.headCount,
+      headFirst: view.headFirst,
+      layer,
+      regionStart: memory.regionStart,
+      regionEnd: memory.regionEnd,
+    });
+  });
+  return {
+    layer: (layer, items, sums, emit) => runLayer(config, memory, layer, items, sums, emit),
+  };
+}
+
+function runLayer(config: ModelConfig, memory: ModelMemory, layer: number, items: readonly StepItem[], sums: number[], emit: Emit): void {
+  const view = memory.viewAddress + layer * CELL_VIEW_BYTES;
+  for (let index = 0; index < items.length; index++) {
+    const item = items[index]!;
+    placeTable(memory, item.blocks);
+    const slotFrom = Math.floor(item.tokenFrom / config.slotTokens);
+    const slotTo = Math.ceil(item.tokenTo / config.slotTokens);
+    memory.kernels.fillStamps(view, memory.tableAddress, item.lineageAddress, slotFrom, slotTo);
+    if (!config.readAlways && !item.fresh) continue;
+    const outcome = memory.kernels.attend(view, memory.tableAddress, item.lineageAddress, slotTo, memory.resultAddress);
+    const result = memory.resultAddress >>> 2;
+    if (config.countsInSum) sums[index] = (sums[index]! + memory.words[result + ATTEND.sum]!) >>> 0;
+    if (outcome !== ALL_FINE) noteMisread(config, memory, item, layer, emit);
+  }
+}
+
+/** Writes a block table to the shared scratch. */
+export function placeTable(memory: { words: Uint32Array; tableAddress: number }, blocks: readonly number[]): void {
+  const base = memory.tableAddress >>> 2;
+  for (let i = 0; i < blocks.length; i++) memory.words[base + i] = blocks[i]!;
+}
+
+function noteMisread(config: ModelConfig, memory: ModelMemory, item: StepItem, layer: number, emit: Emit): void {
+  const result = memory.words.subarray(memory.resultAddress >>> 2, (memory.resultAddress >>> 2) + ATTEND_WORDS);
+  const view = config.views[layer]!;
+  const slot = result[ATTEND.position]!;
+  emit({
+    kind: 'note',
+    note: {
+      kind: 'misread',
+      request: item.request,
+      layer,
+      token: slot * config.slotTokens,
+      head: view.headFirst + result[ATTEND.head]!,
+      part: result[ATTEND.kv]!,
+      expected: result[ATTEND.expected]!,
+      actual: result[ATTEND.actual]!,
+      block: item.blocks[Math.floor(slot / view.slots)] ?? -1,
+    },
+  });
+}

@@ -1,0 +1,167 @@
+import type { ActorId, EngineSpec } from '../base/topology.ts';
+import type { Connector } from '../connector/plug.ts';
+import { ALL_FINE, CELL_VIEW_BYTES } from '../kv/kernels.ts';
+import { type CacheView, headsOfRank, isFirstHolder, layView } from '../kv/view.ts';
+import type { ChoicePolicy } from '../proxy/choose.ts';
+import { acceptRequest, type ClientRequest, createProxy, type ProxyState, proxyWaits, stepProxy } from '../proxy/proxy.ts';
+import { createRankModel, placeTable } from '../serving/model.ts';
+import { createRank, type RankState, rankWaits, stepRank } from '../serving/rank.ts';
+import { createScheduler, type SchedulerState, schedulerWaits, stepScheduler } from '../serving/scheduler.ts';
+import type { Emit, Input, Note, Wait } from '../wire/machine.ts';
+import type { Setup } from './draws.ts';
+import { take, takeViews, type WorldMemory } from './memory.ts';
+
+/** How coarse a run is: cells and layers one by one, or blocks and whole passes. */
+export interface Grain {
+  /** Tokens of one cache slot. */
+  readonly slotTokens: number;
+  readonly layersPerTurn: number;
+  readonly readAlways: boolean;
+  readonly turnMicros: (tokens: number, layers: number) => number;
+  readonly scheduleMicros: number;
+}
+
+export const CELL_GRAIN: Grain = {
+  slotTokens: 1,
+  layersPerTurn: 1,
+  readAlways: true,
+  turnMicros: () => 10,
+  scheduleMicros: 2,
+};
+
+export interface EngineLimits {
+  readonly blockTokens: number;
+  readonly blocks: number;
+  readonly batchTokensMax: number;
+  readonly batchRequestsMax: number;
+}
+
+interface RankPlace {
+  readonly views: readonly CacheView[];
+  readonly viewAddress: number;
+  readonly regionStart: number;
+  readonly regionEnd: number;
+}
+
+/** The machines of one run, each behind the same few functions. */
+export interface Cluster {
+  readonly proxy: ProxyState;
+  readonly schedulers: ReadonlyMap<ActorId, SchedulerState>;
+  readonly ranks: ReadonlyMap<ActorId, RankState>;
+  /** Registered memory of each rank: absolute byte addresses. */
+  readonly places: ReadonlyMap<ActorId, RankPlace>;
+  step(actor: ActorId, at: number, input: Input, emit: Emit): void;
+  accept(client: ClientRequest, emit: Emit): void;
+  waits(actor: ActorId): Wait[];
+  isLoaded(actor: ActorId, note: Extract<Note, { kind: 'loaded' }>): boolean;
+}
+
+export function buildCluster(
+  setup: Setup,
+  limits: EngineLimits,
+  grain: Grain,
+  connector: Connector,
+  policy: ChoicePolicy,
+  memory: WorldMemory,
+): Cluster {
+  const { topology } = setup;
+  const proxy = createProxy(topology, policy);
+  const schedulers = new Map<ActorId, SchedulerState>();
+  const ranks = new Map<ActorId, RankState>();
+  const places = new Map<ActorId, RankPlace>();
+  for (const spec of topology.engines) {
+    const side = { topology, spec, mode: setup.mode, blockTokens: limits.blockTokens };
+    const lookAheadTokens = spec.role === 'prefill' ? setup.prefillLookAhead : setup.decodeLookAhead;
+    const config = { spec, mode: setup.mode, ...limits, lookAheadTokens, scheduleMicros: grain.scheduleMicros };
+    schedulers.set(spec.scheduler, createScheduler(config, connector.createScheduler(side)));
+    spec.ranks.forEach((self, tpRank) => {
+      const place = layRank(setup, limits, grain, spec, tpRank, memory);
+      places.set(self, place);
+      ranks.set(self, buildRank(setup, limits, grain, connector, spec, self, tpRank, place, memory));
+    });
+  }
+  return {
+    proxy,
+    schedulers,
+    ranks,
+    places,
+    step(actor, at, input, emit) {
+      const rank = ranks.get(actor);
+      if (rank !== undefined) return stepRank(rank, at, input, emit);
+      const scheduler = schedulers.get(actor);
+      if (scheduler !== undefined) return stepScheduler(scheduler, at, input, emit);
+      stepProxy(proxy, input, emit);
+    },
+    accept: (client, emit) => acceptRequest(proxy, client, emit),
+    waits(actor) {
+      const rank = ranks.get(actor);
+      if (rank !== undefined) return rankWaits(rank);
+      const scheduler = schedulers.get(actor);
+      return scheduler === undefined ? proxyWaits(proxy) : schedulerWaits(scheduler);
+    },
+    isLoaded: (actor, note) => isLoaded(places.get(actor)!, grain, memory, note),
+  };
+}
+
+function layRank(setup: Setup, limits: EngineLimits, grain: Grain, spec: EngineSpec, tpRank: number, memory: WorldMemory): RankPlace {
+  const heads = headsOfRank(setup.heads, spec.ranks.length, tpRank);
+  const order = spec.role === 'prefill' ? setup.prefillOrder : setup.decodeOrder;
+  const views: CacheView[] = [];
+  let bytes = 0;
+  for (let layer = 0; layer < setup.layers; layer++) {
+    const view = layView(layer, bytes, {
+      order,
+      blockCount: limits.blocks,
+      slots: limits.blockTokens / grain.slotTokens,
+      cellBytes: setup.cellBytes[layer]!,
+      headFirst: heads.first,
+      headCount: heads.count,
+    });
+    views.push(view);
+    bytes += view.bytes;
+  }
+  const viewAddress = takeViews(memory, setup.layers);
+  const regionStart = take(memory, bytes);
+  return { views, viewAddress, regionStart, regionEnd: regionStart + bytes };
+}
+
+function buildRank(
+  setup: Setup,
+  limits: EngineLimits,
+  grain: Grain,
+  connector: Connector,
+  spec: EngineSpec,
+  self: ActorId,
+  tpRank: number,
+  place: RankPlace,
+  memory: WorldMemory,
+): RankState {
+  const worker = connector.createWorker({
+    topology: setup.topology,
+    spec,
+    mode: setup.mode,
+    self,
+    tpRank,
+    heads: setup.heads,
+    views: place.views,
+    regionBytes: place.regionEnd - place.regionStart,
+    slotTokens: grain.slotTokens,
+    blockTokens: limits.blockTokens,
+    queuePairs: setup.queuePairs,
+    sendQueueDepth: setup.sendQueueDepth,
+  });
+  const countsInSum = isFirstHolder(setup.heads, spec.ranks.length, tpRank);
+  const model = createRankModel({ views: place.views, slotTokens: grain.slotTokens, countsInSum, readAlways: grain.readAlways }, { ...memory, ...place });
+  const { layersPerTurn, turnMicros } = grain;
+  return createRank({ self, spec, tpRank, layers: setup.layers, layersPerTurn, turnMicros }, worker, model);
+}
+
+/** Reads the loaded slots as attention will, before anybody else does. */
+function isLoaded(place: RankPlace, grain: Grain, memory: WorldMemory, note: Extract<Note, { kind: 'loaded' }>): boolean {
+  placeTable(memory, note.blocks);
+  const slotTo = Math.ceil(note.tokenTo / grain.slotTokens);
+  return place.views.every((_, layer) => {
+    const view = place.viewAddress + layer * CELL_VIEW_BYTES;
+    return memory.kernels.attend(view, memory.tableAddress, note.lineageAddress, slotTo, memory.resultAddress) === ALL_FINE;
+  });
+}

@@ -1,0 +1,163 @@
+import { below, finish, mix } from '../base/mix.ts';
+import { layTopology, type Mode, type Shape, type Topology } from '../base/topology.ts';
+import type { AxisOrder } from '../kv/view.ts';
+import type { Scenario } from './scenario.ts';
+import { DRAW, type Tape } from './tape.ts';
+
+/** What one schedule is about, drawn before its first step. */
+export interface Setup {
+  readonly topology: Topology;
+  readonly mode: Mode;
+  readonly layers: number;
+  /** Bytes of a cell, for each layer. */
+  readonly cellBytes: readonly number[];
+  readonly heads: number;
+  readonly prefillOrder: AxisOrder;
+  readonly decodeOrder: AxisOrder;
+  readonly prefillLookAhead: number;
+  readonly decodeLookAhead: number;
+  readonly queuePairs: number;
+  readonly sendQueueDepth: number;
+  readonly requests: readonly RequestSetup[];
+}
+
+export interface RequestSetup {
+  readonly request: number;
+  readonly promptTokens: number;
+  readonly outputTokens: number;
+  readonly arriveMicros: number;
+  readonly ordinary: 'no' | 'prefill' | 'decode';
+  /** Requests of one family share their first `sharedTokens` tokens; family 0 shares with nobody. */
+  readonly family: number;
+  readonly sharedTokens: number;
+  /** When the client goes away; 0 for never. */
+  readonly abortMicros: number;
+}
+
+/** Which hazards this schedule has, each from 0 (none) up. Not part of the tape: it only shapes the draws that are. */
+export interface Profile {
+  readonly delays: number;
+  readonly drops: number;
+  readonly duplicates: number;
+  readonly reorders: number;
+  readonly corruption: number;
+  readonly strays: number;
+  readonly crash: boolean;
+}
+
+const SHAPE = { mode: 0, prefillTp: 1, decodeTp: 2, prefillDp: 3, decodeDp: 4, layers: 5, unequal: 6, order: 7, decodeOrder: 8, lookAhead: 9, queuePairs: 10, depth: 11, requests: 12 } as const;
+const WORK = { promptTokens: 0, outputTokens: 1, gap: 2, ordinary: 3, family: 4, sharedBlocks: 5 } as const;
+const RISK = { delays: 0, drops: 1, duplicates: 2, reorders: 3, corruption: 4, strays: 5, crash: 6 } as const;
+
+/** An even choice of `count` values, 0 the plain one. */
+function even(tape: Tape, draw: 1 | 2, kind: number, object: number, count: number): number {
+  if (count <= 1) return 0;
+  return Math.min(count - 1, tape.choose(draw, 0, kind, object, 0, (hash) => below(hash, count)));
+}
+
+export function drawProfile(scenario: Scenario, seed: number): Profile {
+  const { hazards } = scenario;
+  const pick = (kind: number, count: number): number => below(finish(mix(mix(seed, 0x5eed), kind)), count);
+  const level = (allowed: boolean, kind: number): number => (allowed ? Math.max(0, pick(kind, 5) - 2) : 0);
+  return {
+    delays: hazards.longDelays ? pick(RISK.delays, 5) : pick(RISK.delays, 3),
+    drops: level(hazards.drops, RISK.drops),
+    duplicates: level(hazards.duplicates, RISK.duplicates),
+    reorders: level(hazards.reorders, RISK.reorders),
+    corruption: level(hazards.corruption, RISK.corruption),
+    strays: hazards.strays === 'none' ? 0 : level(true, RISK.strays),
+    crash: hazards.crashes && pick(RISK.crash, 8) === 0,
+  };
+}
+
+const FIVE_AXES: readonly AxisOrder[] = ['KBNH', 'KBHN', 'BKNH', 'BKHN', 'BHNK'];
+const FOUR_ORDERS = 4;
+
+export function drawSetup(scenario: Scenario, tape: Tape): Setup {
+  const shape = (kind: number, count: number): number => even(tape, DRAW.shape, kind, 0, count);
+  const pick = <T>(kind: number, list: readonly T[]): T => list[shape(kind, list.length)]!;
+  const mode: Mode = scenario.mode === 'both' ? pick(SHAPE.mode, ['write', 'read'] as const) : scenario.mode;
+  const clusterShape: Shape = {
+    mode,
+    prefillInstances: scenario.prefillInstances,
+    decodeInstances: scenario.decodeInstances,
+    prefillTp: pick(SHAPE.prefillTp, scenario.prefillTp),
+    decodeTp: pick(SHAPE.decodeTp, scenario.decodeTp),
+    prefillDp: pick(SHAPE.prefillDp, scenario.prefillDp),
+    decodeDp: pick(SHAPE.decodeDp, scenario.decodeDp),
+  };
+  // The last choice is the latent cache, which has one head and the same order everywhere.
+  const orders = scenario.layouts === 'mixed' ? FIVE_AXES.length + 1 : FOUR_ORDERS;
+  const order = shape(SHAPE.order, orders);
+  const latent = order === FIVE_AXES.length;
+  const prefillOrder: AxisOrder = latent ? 'BN' : FIVE_AXES[order]!;
+  const decodeOrder: AxisOrder = latent || scenario.layouts === 'equal' ? prefillOrder : FIVE_AXES[(order + shape(SHAPE.decodeOrder, FIVE_AXES.length)) % FIVE_AXES.length]!;
+  const layers = pick(SHAPE.layers, scenario.layers);
+  const unequal = scenario.unequalLayers && shape(SHAPE.unequal, 2) === 1;
+  const lookAhead = scenario.lookAhead ? shape(SHAPE.lookAhead, 4) : 0;
+  const count = 1 + shape(SHAPE.requests, scenario.requestsMax);
+  return {
+    topology: layTopology(clusterShape),
+    mode,
+    layers,
+    cellBytes: Array.from({ length: layers }, (_, layer) => (unequal && layer % 2 === 0 ? 32 : 16)),
+    heads: latent ? 1 : scenario.heads,
+    prefillOrder,
+    decodeOrder,
+    prefillLookAhead: lookAhead & 1 ? 3 : 0,
+    decodeLookAhead: lookAhead & 2 ? 3 : 0,
+    queuePairs: 1 + shape(SHAPE.queuePairs, scenario.queuePairsMax),
+    sendQueueDepth: pick(SHAPE.depth, scenario.sendQueueDepths),
+    requests: drawRequests(scenario, tape, count),
+  };
+}
+
+function drawRequests(scenario: Scenario, tape: Tape, count: number): RequestSetup[] {
+  const requests: RequestSetup[] = [];
+  let arriveMicros = 0;
+  for (let request = 0; request < count; request++) {
+    const work = (kind: number, values: number): number => even(tape, DRAW.workload, kind, request, values);
+    arriveMicros += [1, 20, 200, 1500][work(WORK.gap, 4)]!;
+    // The plain request has five tokens: two blocks, the second one partly filled.
+    const promptTokens = 1 + ((4 + work(WORK.promptTokens, scenario.promptTokensMax)) % scenario.promptTokensMax);
+    const outputTokens = 1 + work(WORK.outputTokens, scenario.outputTokensMax);
+    const kind = scenario.ordinaryRequests ? work(WORK.ordinary, 8) : 0;
+    const ordinary = kind === 1 ? 'prefill' : kind === 2 ? 'decode' : 'no';
+    const family = scenario.sharedPrefixes ? work(WORK.family, 3) : 0;
+    const sharedTokens = family === 0 ? 0 : scenario.blockTokens * (1 + work(WORK.sharedBlocks, 3));
+    const abortMicros = scenario.hazards.aborts ? drawAbort(tape, request) : 0;
+    requests.push({ request, promptTokens, outputTokens, arriveMicros, ordinary, family, sharedTokens, abortMicros });
+  }
+  return requests;
+}
+
+/** A quarter of all requests; soon after arrival more often than late. */
+function drawAbort(tape: Tape, request: number): number {
+  return tape.choose(DRAW.abort, 0, 0, request, 0, (hash) => {
+    if ((hash & 3) !== 0) return 0;
+    const range = [40, 150, 400, 1000][(hash >>> 2) & 3]!;
+    return 1 + below(finish(hash), range);
+  });
+}
+
+/** Microseconds of delay for one happening, by the schedule's style: none, a little, more, rarely very long. */
+export function pickDelay(style: number, hash: number): number {
+  const kind = hash & 1023;
+  const size = finish(hash ^ 0xde1a);
+  switch (style) {
+    case 0:
+      return 0;
+    case 1:
+      return kind < 256 ? 1 + below(size, 16) : 0;
+    case 2:
+      if (kind < 64) return 1 + below(size, 1000);
+      return kind < 512 ? 1 + below(size, 64) : 0;
+    case 3:
+      if (kind < 24) return 1 + below(size, 60_000);
+      return kind < 300 ? 1 + below(size, 200) : 0;
+    default:
+      if (kind < 4) return 1 + below(size, 15_000_000);
+      if (kind < 24) return 1 + below(size, 200_000);
+      return kind < 200 ? 1 + below(size, 100) : 0;
+  }
+}

@@ -1,0 +1,59 @@
+import { finish, mix } from '../base/mix.ts';
+import type { Connector } from '../connector/plug.ts';
+import { shipped } from '../connector/shipped/index.ts';
+import { PROFILES } from '../io/nic.ts';
+import { type ChoicePolicy, IN_TURN } from '../proxy/choose.ts';
+import { CELL_GRAIN } from './cluster.ts';
+import { drawProfile, drawSetup, type Profile } from './draws.ts';
+import type { WorldMemory } from './memory.ts';
+import { CHECK_NETWORK } from './network.ts';
+import type { Scenario } from './scenario.ts';
+import { STRAY_KINDS } from './strays.ts';
+import { replayTape, seededTape, type Tape, type TapeEntry } from './tape.ts';
+import { type RunResult, runWorld } from './world.ts';
+
+/** Steps after which a check takes a run for endless; a long one has a few thousand. */
+export const CHECK_STEPS_MAX = 60_000;
+/** Virtual time after which a request without an end is taken for stuck: far beyond every limit of the protocol. */
+export const CHECK_MICROS_MAX = 240_000_000;
+
+const NO_RISK: Profile = { delays: 0, drops: 0, duplicates: 0, reorders: 0, corruption: 0, strays: 0, crash: false };
+
+/** One schedule of a scenario, drawn from a seed. With `record`, the tape's entries and the run's steps are kept. */
+export function runSeed(memory: WorldMemory, scenario: Scenario, seed: number, record = false): { result: RunResult; tape: Tape } {
+  const mixed = finish(mix(0x6b76, seed));
+  return run(memory, scenario, seededTape(mixed, record), drawProfile(scenario, mixed), false, record);
+}
+
+/** The schedule that a tape tells. */
+export function runTape(memory: WorldMemory, scenario: Scenario, entries: readonly TapeEntry[], record = false): { result: RunResult; tape: Tape } {
+  return run(memory, scenario, replayTape(entries), NO_RISK, true, record);
+}
+
+function run(memory: WorldMemory, scenario: Scenario, tape: Tape, profile: Profile, replaying: boolean, record: boolean): { result: RunResult; tape: Tape } {
+  const { connector, policy } = partsOf(scenario);
+  const { blockTokens, blocksPerEngine: blocks, batchTokensMax } = scenario;
+  const { strays } = scenario.hazards;
+  const result = runWorld({
+    setup: drawSetup(scenario, tape),
+    limits: { blockTokens, blocks, batchTokensMax, batchRequestsMax: 8 },
+    grain: CELL_GRAIN,
+    network: CHECK_NETWORK,
+    nic: PROFILES.plain,
+    connector,
+    policy,
+    tape,
+    replaying,
+    profile,
+    strayKinds: strays === 'none' ? 0 : strays === 'notUtf8' ? 1 : STRAY_KINDS,
+    memory,
+    record,
+    stepsMax: CHECK_STEPS_MAX,
+    microsMax: CHECK_MICROS_MAX,
+  });
+  return { result, tape };
+}
+
+function partsOf(_scenario: Scenario): { connector: Connector; policy: ChoicePolicy } {
+  return { connector: shipped, policy: IN_TURN };
+}

@@ -1,0 +1,125 @@
+import type { Mode } from '../base/topology.ts';
+
+/** What a campaign varies and what it holds fixed. Plain data; the draws of a tape fill in the rest. */
+export interface Scenario {
+  readonly name: string;
+  readonly connector: 'shipped' | 'as-written';
+  /** Faults of the as-written connector that are switched on; all others are mended. */
+  readonly faults: readonly string[];
+  /** `both` lets a draw choose. */
+  readonly mode: Mode | 'both';
+  readonly prefillInstances: number;
+  readonly decodeInstances: number;
+  /** A draw picks one of each list; the first is the plain choice. */
+  readonly prefillTp: readonly number[];
+  readonly decodeTp: readonly number[];
+  readonly prefillDp: readonly number[];
+  readonly decodeDp: readonly number[];
+  readonly layers: readonly number[];
+  /** Whether layers may differ in cell size. */
+  readonly unequalLayers: boolean;
+  /** Whether P and D may lay their caches out differently. */
+  readonly layouts: 'mixed' | 'equal';
+  readonly heads: number;
+  readonly blockTokens: number;
+  readonly blocksPerEngine: number;
+  readonly batchTokensMax: number;
+  readonly requestsMax: number;
+  readonly promptTokensMax: number;
+  readonly outputTokensMax: number;
+  readonly ordinaryRequests: boolean;
+  readonly sharedPrefixes: boolean;
+  readonly lookAhead: boolean;
+  readonly queuePairsMax: number;
+  readonly sendQueueDepths: readonly number[];
+  readonly hazards: Hazards;
+}
+
+/** Faults that may happen at all; a draw switches each off in some schedules. */
+export interface Hazards {
+  readonly aborts: boolean;
+  readonly drops: boolean;
+  readonly duplicates: boolean;
+  readonly reorders: boolean;
+  readonly corruption: boolean;
+  readonly strays: 'none' | 'notUtf8' | 'any';
+  readonly crashes: boolean;
+  /** Delays beyond every time limit of the protocol; without it at most a millisecond. */
+  readonly longDelays: boolean;
+}
+
+const SMALL_CLUSTER = {
+  prefillInstances: 2,
+  decodeInstances: 2,
+  layers: [2, 3],
+  heads: 2,
+  blockTokens: 4,
+  blocksPerEngine: 12,
+  batchTokensMax: 8,
+  requestsMax: 4,
+  promptTokensMax: 14,
+  outputTokensMax: 3,
+  ordinaryRequests: true,
+} as const;
+
+/** The default mix for the shipped connector: everything at once. */
+export const SHIPPED_MIX: Scenario = {
+  ...SMALL_CLUSTER,
+  name: 'shipped-mix',
+  connector: 'shipped',
+  faults: [],
+  mode: 'both',
+  prefillTp: [1, 2],
+  decodeTp: [1, 2],
+  prefillDp: [1],
+  decodeDp: [1],
+  unequalLayers: true,
+  layouts: 'mixed',
+  sharedPrefixes: true,
+  lookAhead: true,
+  queuePairsMax: 2,
+  sendQueueDepths: [8, 4, 2],
+  hazards: {
+    aborts: true,
+    drops: true,
+    duplicates: true,
+    reorders: true,
+    corruption: true,
+    strays: 'any',
+    crashes: true,
+    longDelays: true,
+  },
+};
+
+/**
+ * The world that the first published connector was meant for: nothing is lost, nobody goes away, and all that is odd is
+ * the order of things and a stranger's bytes on a port. Its known faults show here; mended, it must run clean here.
+ */
+export const AS_WRITTEN_MIX: Scenario = {
+  ...SMALL_CLUSTER,
+  name: 'as-written-mix',
+  connector: 'as-written',
+  faults: [],
+  mode: 'both',
+  blocksPerEngine: 24,
+  prefillTp: [1, 2],
+  decodeTp: [1],
+  prefillDp: [1, 2],
+  decodeDp: [1, 2],
+  unequalLayers: true,
+  layouts: 'equal',
+  sharedPrefixes: false,
+  lookAhead: false,
+  queuePairsMax: 1,
+  sendQueueDepths: [4096],
+  hazards: {
+    aborts: false,
+    drops: false,
+    duplicates: false,
+    reorders: false,
+    corruption: false,
+    strays: 'notUtf8',
+    crashes: false,
+    longDelays: false,
+  },
+};

@@ -1,0 +1,23 @@
+/** The record of a run as data: one row for each step, kept only when somebody is going to read it. */
+export interface StepRecord {
+  readonly step: number;
+  readonly atMicros: number;
+  readonly actor: number;
+  /** What happened, in words. */
+  readonly what: string;
+  /** What it led to, in words. */
+  readonly effects: string[];
+  /** The step that caused this one; -1 for the start of the run. */
+  readonly cause: number;
+  /** Microseconds by which the adversary held it back. */
+  readonly heldMicros: number;
+  /** A fault, not the system's own doing. */
+  readonly fault: boolean;
+  /** What it is about, to find the steps that matter to a failure; -1 for nothing. */
+  readonly transfer: number;
+  readonly request: number;
+}
+
+export interface RunRecord {
+  readonly steps: StepRecord[];
+}

@@ -1,0 +1,148 @@
+import type { ActorId, BlockId, EngineId, RequestId, TransferId } from '../base/topology.ts';
+import type { Message } from './messages.ts';
+
+/**
+ * What any machine can be told and may ask for. A machine is `step(state, at, input, emit)`: one input in, all effects
+ * out; the world runs the effects in order before the next step. `at` is virtual time in microseconds.
+ */
+
+export type Input =
+  | { readonly kind: 'message'; readonly from: ActorId; readonly message: Message }
+  | { readonly kind: 'timer'; readonly timer: number; readonly object: number }
+  /** A thread of the machine may take its next action. Thread 0 is the machine's own loop. */
+  | { readonly kind: 'turn'; readonly thread: number }
+  /** Every rank of the group has reached this point of the forward pass. */
+  | { readonly kind: 'joined'; readonly phase: number }
+  /** A posted batch ended; `code` is a StatusCode of the MoRI-IO engine. */
+  | { readonly kind: 'completion'; readonly tag: number; readonly code: number };
+
+/** Work requests of one queue pair, all for one transfer and one layer range. */
+export interface PostedBatch {
+  /** The poster's own name for it; comes back in the completion. */
+  readonly tag: number;
+  readonly peer: ActorId;
+  readonly queuePair: number;
+  readonly operation: 'read' | 'write';
+  readonly transfer: TransferId;
+  readonly request: RequestId;
+  readonly layer: number;
+  /** Ordinal of the batch within (transfer, peer, layer), for keys and people. */
+  readonly part: number;
+  /** Triples (local offset, remote offset, bytes), each offset relative to its registered region. */
+  readonly runs: readonly number[];
+  readonly localBlocks: readonly BlockId[];
+  readonly remoteBlocks: readonly BlockId[];
+}
+
+export type Effect =
+  | { readonly kind: 'send'; readonly to: ActorId; readonly message: Message }
+  /** Wakes the machine once, somewhere in [earliest, latest]; re-arming replaces. The world chooses where. */
+  | { readonly kind: 'arm'; readonly timer: number; readonly object: number; readonly earliest: number; readonly latest: number }
+  | { readonly kind: 'stop'; readonly timer: number; readonly object: number }
+  | { readonly kind: 'turn'; readonly thread: number; readonly delayMicros: number }
+  | { readonly kind: 'join'; readonly phase: number; readonly delayMicros: number }
+  | { readonly kind: 'connect'; readonly peer: ActorId; readonly queuePairs: number; readonly sendQueueDepth: number }
+  | { readonly kind: 'post'; readonly batch: PostedBatch }
+  /** Target side: every queue pair from `peer` goes to the error state; nothing of it can land after this. */
+  | { readonly kind: 'fence'; readonly peer: ActorId }
+  | { readonly kind: 'note'; readonly note: Note };
+
+export type Emit = (effect: Effect) => void;
+
+/** A fact about a run that a judge, a counter or a reader needs and that no other effect shows. */
+export type Note =
+  | { readonly kind: 'allocate'; readonly request: RequestId; readonly blocks: readonly BlockId[] }
+  | { readonly kind: 'share'; readonly request: RequestId; readonly blocks: readonly BlockId[] }
+  | { readonly kind: 'free'; readonly request: RequestId; readonly blocks: readonly BlockId[] }
+  /** The proxy chose who serves a request; `turn` counts the choices made for that instance so far. */
+  | {
+      readonly kind: 'assign';
+      readonly request: RequestId;
+      readonly transfer: TransferId;
+      readonly prefill: EngineId;
+      readonly decode: EngineId;
+    }
+  /** The client was told the end of its request. */
+  | {
+      readonly kind: 'outcome';
+      readonly request: RequestId;
+      readonly outcome: 'completed' | 'failed' | 'aborted';
+      readonly cause: string;
+      readonly tokens: readonly number[];
+    }
+  /** Attention met a cell whose stamp is not the one a single-node run would have. */
+  | {
+      readonly kind: 'misread';
+      readonly request: RequestId;
+      readonly layer: number;
+      readonly token: number;
+      readonly head: number;
+      readonly part: number;
+      readonly expected: number;
+      readonly actual: number;
+      readonly block: BlockId;
+    }
+  /** A rank says the KV of [tokenFrom, tokenTo) is in its cache. */
+  | {
+      readonly kind: 'loaded';
+      readonly request: RequestId;
+      readonly transfer: TransferId;
+      readonly blocks: readonly BlockId[];
+      readonly tokenTo: number;
+      readonly lineageAddress: number;
+    }
+  /** A rank told its scheduler the end of a transfer. */
+  | { readonly kind: 'reported'; readonly request: RequestId; readonly end: 'sent' | 'received' | 'failed' }
+  /** A message was refused at the border. */
+  | { readonly kind: 'refused'; readonly cause: string }
+  /** A thread ended by an exception. */
+  | { readonly kind: 'died'; readonly thread: string; readonly cause: string }
+  /** A thread polls a condition that only others can change; `progress` false means nothing it reads has changed. */
+  | { readonly kind: 'spin'; readonly thread: string; readonly waitsFor: string }
+  | { readonly kind: 'firstToken'; readonly request: RequestId }
+  | { readonly kind: 'prefixHit'; readonly request: RequestId; readonly tokens: number }
+  /** Something worth reaching happened; counted per name as a campaign's goals. */
+  | { readonly kind: 'goal'; readonly name: Goal }
+  /** One line for a person, only wanted in a recorded run. */
+  | { readonly kind: 'say'; readonly text: () => string };
+
+/** What a campaign hopes to reach. A goal that stays at zero says that the campaign did not exercise it. */
+export const GOALS = [
+  'request-completed',
+  'request-aborted',
+  'request-failed-by-crash',
+  'ordinary-request',
+  'chunked-prefill',
+  'prefix-hit-prefill',
+  'prefix-hit-decode',
+  'full-hit-decode',
+  'empty-save-step',
+  'preemption',
+  'handshake-shared',
+  'handshake-retried',
+  'grant-before-request',
+  'grant-stale-refused',
+  'claim-before-lease',
+  'claim-refused',
+  'write-deferred',
+  'send-queue-full',
+  'abort-while-moving',
+  'seal-repeated',
+  'lease-expired',
+  'revoke-confirmed',
+  'revoke-fenced',
+  'queue-pair-rebuilt',
+  'load-failed-recomputed',
+  'message-refused',
+  'rank-crashed',
+] as const;
+
+export type Goal = (typeof GOALS)[number];
+
+/** Who waits for whom: one edge of the waits-for graph. */
+export interface Wait {
+  readonly who: ActorId;
+  readonly what: string;
+  /** -1 when it waits for nobody in particular. */
+  readonly whom: ActorId;
+}

@@ -1,0 +1,119 @@
+import { decode, encode } from '@msgpack/msgpack';
+import { finish, mix } from '../base/mix.ts';
+import type { PeerMessage } from './messages.ts';
+
+/**
+ * The shipped connector's messages as bytes: a msgpack map and a 4-byte checksum. The simulator hands messages over as
+ * objects and comes here only when a fault harms the bytes; a real socket comes here always. The checksum turns damage
+ * into loss, which the protocol survives; without it a flipped bit could name another block.
+ */
+
+type FieldKind = 'index' | 'flag' | 'indices' | 'bytes' | 'geometry';
+
+const FIELDS: { readonly [K in PeerMessage['kind']]: { readonly [field: string]: FieldKind } } = {
+  metaRequest: { attempt: 'index' },
+  metaReply: { attempt: 'index', engineDesc: 'bytes', memoryDesc: 'bytes', geometry: 'geometry' },
+  claim: { transfer: 'index', tpSize: 'index', attempt: 'index' },
+  grant: {
+    transfer: 'index',
+    grant: 'index',
+    blocks: 'indices',
+    firstToken: 'index',
+    tokenFrom: 'index',
+    tokenTo: 'index',
+    attempt: 'index',
+  },
+  refuse: { transfer: 'index', attempt: 'index' },
+  seal: { transfer: 'index', ok: 'flag', tpSize: 'index', attempt: 'index' },
+  sealAck: { transfer: 'index', attempt: 'index' },
+  revoke: { transfer: 'index', grant: 'index', attempt: 'index' },
+};
+
+const GEOMETRY_NUMBERS = ['engine', 'tpRank', 'tpSize', 'blockTokens'] as const;
+const LAYER_NUMBERS = [
+  'layer',
+  'base',
+  'blockStride',
+  'partStride',
+  'tokenStride',
+  'headStride',
+  'cellBytes',
+  'blockCount',
+  'slots',
+  'parts',
+  'headFirst',
+  'headCount',
+  'bytes',
+] as const;
+
+/** Longest frame that is read at all; a handshake of a few hundred layers fits many times over. */
+export const PEER_FRAME_BYTES_MAX = 1 << 20;
+
+export function encodePeerMessage(message: PeerMessage): Uint8Array {
+  const body = encode(message);
+  const frame = new Uint8Array(body.length + 4);
+  frame.set(body);
+  new DataView(frame.buffer).setUint32(body.length, checksum(body));
+  return frame;
+}
+
+/** The message, or the cause of its refusal as text. Never throws, whatever the bytes. */
+export function decodePeerMessage(frame: Uint8Array): PeerMessage | string {
+  if (frame.length < 5) return `frame of ${frame.length} bytes is too short`;
+  if (frame.length > PEER_FRAME_BYTES_MAX) return `frame of ${frame.length} bytes is longer than ${PEER_FRAME_BYTES_MAX}`;
+  const body = frame.subarray(0, frame.length - 4);
+  const view = new DataView(frame.buffer, frame.byteOffset, frame.byteLength);
+  if (view.getUint32(body.length) !== checksum(body)) return 'frame checksum does not match';
+  let value: unknown;
+  try {
+    value = decode(body);
+  } catch {
+    return 'frame is not msgpack';
+  }
+  return isRecord(value) && isPeerMessage(value) ? value : 'frame is not a message of this protocol';
+}
+
+function checksum(bytes: Uint8Array): number {
+  let hash = bytes.length;
+  for (const byte of bytes) hash = mix(hash, byte);
+  return finish(hash);
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function isPeerMessage(value: Record<string, unknown>): value is Record<string, unknown> & PeerMessage {
+  const kind = value['kind'];
+  if (typeof kind !== 'string' || !Object.hasOwn(FIELDS, kind)) return false;
+  const fields = FIELDS[kind as PeerMessage['kind']];
+  return Object.keys(fields).every((field) => isField(fields[field]!, value[field]));
+}
+
+function isField(kind: FieldKind, value: unknown): boolean {
+  switch (kind) {
+    case 'index':
+      return isIndex(value);
+    case 'flag':
+      return typeof value === 'boolean';
+    case 'indices':
+      return Array.isArray(value) && value.every(isIndex);
+    case 'bytes':
+      return value instanceof Uint8Array;
+    case 'geometry':
+      return isGeometry(value);
+  }
+}
+
+function isIndex(value: unknown): boolean {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
+}
+
+function isGeometry(value: unknown): boolean {
+  if (!isRecord(value)) return false;
+  const role = value['role'];
+  const views = value['views'];
+  if (role !== 'prefill' && role !== 'decode') return false;
+  if (!GEOMETRY_NUMBERS.every((field) => isIndex(value[field]))) return false;
+  return Array.isArray(views) && views.every((view) => isRecord(view) && LAYER_NUMBERS.every((field) => isIndex(view[field])));
+}
