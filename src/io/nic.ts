@@ -14,13 +14,15 @@ export interface NicProfile {
   /** Work requests a NIC starts in one microsecond. */
   readonly workRequestsPerMicro: number;
   readonly bytesPerMicro: number;
+  /** Bytes on the wire for one byte of simulated memory: above 1 when a few bytes stand for a whole block. */
+  readonly bytesScale: number;
   /** From landing to the completion being seen. */
   readonly completeMicros: number;
 }
 
 /** Rough figures of one 400 Gb NIC; the calibrated tables come with the faithful engine. */
 export const PROFILES = {
-  plain: { name: 'plain', writeBaseMicros: 5, readBaseMicros: 6, workRequestsPerMicro: 7, bytesPerMicro: 48_000, completeMicros: 1 },
+  plain: { name: 'plain', writeBaseMicros: 5, readBaseMicros: 6, workRequestsPerMicro: 7, bytesPerMicro: 48_000, bytesScale: 1, completeMicros: 1 },
 } as const satisfies Record<string, NicProfile>;
 
 export interface QueuePair {
@@ -58,12 +60,17 @@ export function postBatch(queuePair: QueuePair, batch: PostedBatch): Flight | nu
   return flight;
 }
 
-/** When a batch posted at `at` lands at the earliest: issue and wire overlap, then the base latency. */
-export function landMicros(profile: NicProfile, batch: PostedBatch): number {
+/** Bytes of simulated memory that a batch moves. */
+export function bytesOf(batch: PostedBatch): number {
   let bytes = 0;
   for (let i = 2; i < batch.runs.length; i += 3) bytes += batch.runs[i]!;
+  return bytes;
+}
+
+/** When a batch posted at `at` lands at the earliest: issue and wire overlap, then the base latency. */
+export function landMicros(profile: NicProfile, batch: PostedBatch): number {
   const issue = Math.ceil(batch.runs.length / 3 / profile.workRequestsPerMicro);
-  const wire = Math.ceil(bytes / profile.bytesPerMicro);
+  const wire = Math.ceil((bytesOf(batch) * profile.bytesScale) / profile.bytesPerMicro);
   return (batch.operation === 'write' ? profile.writeBaseMicros : profile.readBaseMicros) + Math.max(issue, wire);
 }
 

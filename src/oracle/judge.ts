@@ -53,6 +53,8 @@ export interface Judge {
   remoteDone(batch: PostedBatch): void;
   localDone(from: ActorId, batch: PostedBatch): void;
   engineDied(engine: EngineId): void;
+  /** Something went wrong that a transfer may fail of: a fault, or a delay beyond the protocol's patience. */
+  disturbed(): void;
   outcomes(): ReadonlyMap<RequestId, string>;
 }
 
@@ -167,10 +169,14 @@ export function createJudge(config: JudgeConfig): Judge {
     if (config.checksTokens && !same) fail('I4', 'client answer', `request ${request} answered [${note.tokens.join(' ')}], a single node answers [${reference.join(' ')}]`);
   };
 
+  let calm = true;
   const onReported = (actor: ActorId, note: Extract<Note, { kind: 'reported' }>): void => {
     const key = `${actor} ${note.request}`;
     if (reports.has(key)) fail('I5', place(actor, 'report'), `${name(actor)} reported the end of request ${note.request} twice`);
     reports.add(key);
+    if (calm && note.end === 'failed' && !config.requests[note.request]!.aborts) {
+      fail('I10', place(actor, 'report'), `${name(actor)} reports the load of request ${note.request} as failed although nothing went wrong`);
+    }
   };
 
   const onSpin = (actor: ActorId, note: Extract<Note, { kind: 'spin' }>): void => {
@@ -240,7 +246,11 @@ export function createJudge(config: JudgeConfig): Judge {
     landed: (from, batch) => checkOperation(from, batch, 'lands on'),
     remoteDone: (batch) => count(engineOf(batch.peer), batch.remoteBlocks, -1),
     localDone: (from, batch) => count(engineOf(from), batch.localBlocks, -1),
+    disturbed: () => {
+      calm = false;
+    },
     engineDied: (engine) => {
+      calm = false;
       dead.add(engine);
       reach('rank-crashed');
     },

@@ -29,7 +29,7 @@ interface Flow {
   readonly prompt: Prompt;
   /** -1 for a request without a prefill leg of its own. */
   readonly prefill: EngineId;
-  readonly decode: EngineId;
+  decode: EngineId;
   phase: FlowPhase;
   /** Legs sent and not answered. */
   prefillOpen: boolean;
@@ -119,11 +119,23 @@ function onAnswer(state: ProxyState, answer: Answer, emit: Emit): void {
   if (answer.leg === 'prefill') {
     const wasRead = flow.phase === 'Prefilling';
     if (!move(FLOW_MOVES, flow, 'PrefillDone') || !wasRead) return;
-    flow.decodeOpen = true;
-    return sendLeg(flow, 'decode', state.topology.engines[flow.decode]!, flow.prefill, answer.params, emit);
+    return startDecode(state, flow, answer.params, emit);
   }
   if (!move(FLOW_MOVES, flow, 'DecodeDone')) return;
   finish(state, flow, 'completed', '', answer.tokens, emit);
+}
+
+/** READ: P is done. The D chosen at first may have gone down since. */
+function startDecode(state: ProxyState, flow: Flow, params: Answer['params'], emit: Emit): void {
+  if (state.down.has(flow.decode)) {
+    const other = state.policy.choose(state.decodeChoice, state.down);
+    if (other === null) return end(state, flow, 'failed', 'no decode engine is up', emit);
+    flow.decode = other.engine;
+    const { request, transfer, prefill, decode } = flow;
+    emit({ kind: 'note', note: { kind: 'assign', request, transfer, prefill, decode } });
+  }
+  flow.decodeOpen = true;
+  sendLeg(flow, 'decode', state.topology.engines[flow.decode]!, flow.prefill, params, emit);
 }
 
 function onClientAbort(state: ProxyState, request: RequestId, emit: Emit): void {

@@ -10,8 +10,8 @@ import type { StepItem } from '../wire/messages.ts';
  */
 
 export interface RankModel {
-  /** Runs one layer for every item; adds what attention read to `sums`; notes each cell that is not what it should be. */
-  layer(layer: number, items: readonly StepItem[], sums: number[], emit: Emit): void;
+  /** Runs layers [from, to) for every item; adds what attention read to `sums`; notes each cell that is not right. */
+  runLayers(from: number, to: number, items: readonly StepItem[], sums: number[], emit: Emit): void;
 }
 
 /** Where one rank's model finds its memory: all addresses are bytes in the one linear memory. */
@@ -57,30 +57,36 @@ export function createRankModel(config: ModelConfig, memory: ModelMemory): RankM
     });
   });
   return {
-    layer: (layer, items, sums, emit) => runLayer(config, memory, layer, items, sums, emit),
+    runLayers(from, to, items, sums, emit) {
+      for (let index = 0; index < items.length; index++) sums[index] = (sums[index]! + runItem(config, memory, from, to, items[index]!, emit)) >>> 0;
+    },
   };
 }
 
-function runLayer(config: ModelConfig, memory: ModelMemory, layer: number, items: readonly StepItem[], sums: number[], emit: Emit): void {
-  const view = memory.viewAddress + layer * CELL_VIEW_BYTES;
-  for (let index = 0; index < items.length; index++) {
-    const item = items[index]!;
-    placeTable(memory, item.blocks);
-    const slotFrom = Math.floor(item.tokenFrom / config.slotTokens);
-    const slotTo = Math.ceil(item.tokenTo / config.slotTokens);
-    memory.kernels.fillStamps(view, memory.tableAddress, item.lineageAddress, slotFrom, slotTo);
-    if (!config.readAlways && !item.fresh) continue;
-    const outcome = memory.kernels.attend(view, memory.tableAddress, item.lineageAddress, slotTo, memory.resultAddress);
-    const result = memory.resultAddress >>> 2;
-    if (config.countsInSum) sums[index] = (sums[index]! + memory.words[result + ATTEND.sum]!) >>> 0;
+/** One item through some layers; returns the sum of what its attention read. */
+function runItem(config: ModelConfig, memory: ModelMemory, from: number, to: number, item: StepItem, emit: Emit): number {
+  const { kernels, words, tableAddress, resultAddress } = memory;
+  const slotFrom = Math.floor(item.tokenFrom / config.slotTokens);
+  const slotTo = Math.ceil(item.tokenTo / config.slotTokens);
+  const reads = config.readAlways || item.fresh;
+  // What is not read needs no table entry: a decode step of a long request touches one block.
+  placeTable(memory, item.blocks, reads ? 0 : Math.floor(slotFrom / config.views[0]!.slots));
+  let sum = 0;
+  for (let layer = from; layer < to; layer++) {
+    const view = memory.viewAddress + layer * CELL_VIEW_BYTES;
+    kernels.fillStamps(view, tableAddress, item.lineageAddress, slotFrom, slotTo);
+    if (!reads) continue;
+    const outcome = kernels.attend(view, tableAddress, item.lineageAddress, slotTo, resultAddress);
+    if (config.countsInSum) sum = (sum + words[(resultAddress >>> 2) + ATTEND.sum]!) >>> 0;
     if (outcome !== ALL_FINE) noteMisread(config, memory, item, layer, emit);
   }
+  return sum;
 }
 
-/** Writes a block table to the shared scratch. */
-export function placeTable(memory: { words: Uint32Array; tableAddress: number }, blocks: readonly number[]): void {
+/** Writes a block table, from entry `first` on, to the shared scratch. */
+export function placeTable(memory: { words: Uint32Array; tableAddress: number }, blocks: readonly number[], first: number): void {
   const base = memory.tableAddress >>> 2;
-  for (let i = 0; i < blocks.length; i++) memory.words[base + i] = blocks[i]!;
+  for (let i = first; i < blocks.length; i++) memory.words[base + i] = blocks[i]!;
 }
 
 function noteMisread(config: ModelConfig, memory: ModelMemory, item: StepItem, layer: number, emit: Emit): void {

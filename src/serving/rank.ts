@@ -78,7 +78,7 @@ function advance(state: RankState, at: number, emit: Emit): void {
     for (let layer = forward.layer; layer < layersTo; layer++) {
       if (connector.waitForLayerLoad(layer, at, emit) === 'again') return spin(emit);
     }
-    for (let layer = forward.layer; layer < layersTo; layer++) state.model.layer(layer, forward.items, forward.sums, emit);
+    state.model.runLayers(forward.layer, layersTo, forward.items, forward.sums, emit);
     forward.phase = 'layerSave';
   }
   while (forward.phase === 'layerSave' && forward.layer < layersTo) {

@@ -263,7 +263,7 @@ function admit(state: SchedulerState, served: Served, at: number, emit: Emit): {
     served.blocks = [...hits];
     goal(emit, served.leg === 'decode' ? 'prefix-hit-decode' : 'prefix-hit-prefill');
     emit({ kind: 'note', note: { kind: 'share', request: served.request, blocks: hits } });
-    emit({ kind: 'note', note: { kind: 'prefixHit', request: served.request, tokens: computed } });
+    emit({ kind: 'note', note: { kind: 'prefixHit', request: served.request, leg: served.leg, tokens: computed } });
   }
   served.computed = computed;
   served.cachedTo = hits.length;

@@ -158,7 +158,7 @@ function buildRank(
 
 /** Reads the loaded slots as attention will, before anybody else does. */
 function isLoaded(place: RankPlace, grain: Grain, memory: WorldMemory, note: Extract<Note, { kind: 'loaded' }>): boolean {
-  placeTable(memory, note.blocks);
+  placeTable(memory, note.blocks, 0);
   const slotTo = Math.ceil(note.tokenTo / grain.slotTokens);
   return place.views.every((_, layer) => {
     const view = place.viewAddress + layer * CELL_VIEW_BYTES;

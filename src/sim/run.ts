@@ -7,6 +7,7 @@ import { CELL_GRAIN } from './cluster.ts';
 import { drawProfile, drawSetup, type Profile } from './draws.ts';
 import type { WorldMemory } from './memory.ts';
 import { CHECK_NETWORK } from './network.ts';
+import { layPrompt } from './prompts.ts';
 import type { Scenario } from './scenario.ts';
 import { STRAY_KINDS } from './strays.ts';
 import { replayTape, seededTape, type Tape, type TapeEntry } from './tape.ts';
@@ -15,7 +16,7 @@ import { type RunResult, runWorld } from './world.ts';
 /** Steps after which a check takes a run for endless; a long one has a few thousand. */
 export const CHECK_STEPS_MAX = 60_000;
 /** Virtual time after which a request without an end is taken for stuck: far beyond every limit of the protocol. */
-export const CHECK_MICROS_MAX = 240_000_000;
+export const CHECK_MICROS_MAX = 3_000_000_000;
 
 const NO_RISK: Profile = { delays: 0, drops: 0, duplicates: 0, reorders: 0, corruption: 0, strays: 0, crash: false };
 
@@ -34,8 +35,10 @@ function run(memory: WorldMemory, scenario: Scenario, tape: Tape, profile: Profi
   const { connector, policy } = partsOf(scenario);
   const { blockTokens, blocksPerEngine: blocks, batchTokensMax } = scenario;
   const { strays } = scenario.hazards;
+  const setup = drawSetup(scenario, tape);
   const result = runWorld({
-    setup: drawSetup(scenario, tape),
+    setup,
+    layPrompts: () => setup.requests.map((request) => layPrompt(setup, request, blockTokens, memory)),
     limits: { blockTokens, blocks, batchTokensMax, batchRequestsMax: 8 },
     grain: CELL_GRAIN,
     network: CHECK_NETWORK,

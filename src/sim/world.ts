@@ -3,14 +3,14 @@ import { below, finish, mix } from '../base/mix.ts';
 import { type ActorId, type EngineId, PROXY } from '../base/topology.ts';
 import type { Connector } from '../connector/plug.ts';
 import { StatusCode } from '../io/codes.ts';
-import { createQueuePair, type Flight, landMicros, type NicProfile, postBatch, PROFILES, type QueuePair, retire } from '../io/nic.ts';
+import { bytesOf, createQueuePair, type Flight, landMicros, type NicProfile, postBatch, PROFILES, type QueuePair, retire } from '../io/nic.ts';
 import { ALL_FINE } from '../kv/kernels.ts';
 import { createJudge, type Judge } from '../oracle/judge.ts';
 import type { InvariantId, Violation } from '../oracle/verdict.ts';
 import { placeOfHang, showChain, waitChain } from '../oracle/waits-for.ts';
 import type { ChoicePolicy } from '../proxy/choose.ts';
 import type { RunRecord, StepRecord } from '../trace/record.ts';
-import type { Effect, Goal, Input, PostedBatch } from '../wire/machine.ts';
+import type { Effect, Goal, Input, Note, PostedBatch } from '../wire/machine.ts';
 import type { BytesMessage, Message, PeerMessage } from '../wire/messages.ts';
 import { encodePeerMessage } from '../wire/peer-codec.ts';
 import { buildCluster, type Cluster, type EngineLimits, type Grain } from './cluster.ts';
@@ -18,7 +18,7 @@ import { describeEffect, describeInput, describeMessage } from './describe.ts';
 import { pickDelay, type Profile, type Setup } from './draws.ts';
 import { resetMemory, type WorldMemory } from './memory.ts';
 import { drawFate, FATE, kindNumber, type NetworkProfile, objectOf, pathOf } from './network.ts';
-import { layPrompt, type ReferencedPrompt } from './prompts.ts';
+import type { ReferencedPrompt } from './prompts.ts';
 import { createReadySet, HAPPENING, type Happening, type HappeningKind } from './ready-set.ts';
 import { strayBytes, STRAY_KINDS } from './strays.ts';
 import { createOccurrences, DRAW, type DrawKind, type Tape } from './tape.ts';
@@ -26,6 +26,8 @@ import { createOccurrences, DRAW, type DrawKind, type Tape } from './tape.ts';
 /** Everything a run is made from. Two runs with equal specs are equal to the last byte. */
 export interface RunSpec {
   readonly setup: Setup;
+  /** Puts the prompts of `setup.requests` into the run's memory, in order. */
+  readonly layPrompts: () => ReferencedPrompt[];
   readonly limits: EngineLimits;
   readonly grain: Grain;
   readonly network: NetworkProfile;
@@ -42,6 +44,14 @@ export interface RunSpec {
   readonly record: boolean;
   readonly stepsMax: number;
   readonly microsMax: number;
+  readonly observer?: RunObserver;
+}
+
+/** Measures a run without a part in it. */
+export interface RunObserver {
+  note(atMicros: number, note: Note): void;
+  /** Bytes of simulated memory that a batch moved. */
+  moved(bytes: number): void;
 }
 
 export interface RunResult {
@@ -53,8 +63,13 @@ export interface RunResult {
   /** Who waits for whom, when the run hangs; else empty. */
   readonly waits: readonly string[];
   readonly goals: ReadonlyMap<Goal, number>;
+  /** KV blocks still held when nothing was left to happen, over all engines that are up. */
+  readonly blocksLeft: number;
   readonly record: RunRecord;
 }
+
+/** A delay that no transfer needs to survive unharmed; shorter ones are ordinary weather. */
+const PATIENCE_MICROS = 10_000;
 
 /** Numbers of effects in the digest. */
 const EFFECT_NUMBERS: { readonly [K in Effect['kind']]: number } = { send: 1, arm: 2, stop: 3, turn: 4, join: 5, connect: 6, post: 7, fence: 8, note: 9 };
@@ -94,7 +109,7 @@ class World {
     resetMemory(spec.memory);
     const { setup, limits, grain, connector, policy, memory } = spec;
     const { topology } = setup;
-    this.#prompts = setup.requests.map((request) => layPrompt(setup, request, limits.blockTokens, memory));
+    this.#prompts = spec.layPrompts();
     this.#cluster = buildCluster(setup, limits, grain, connector, policy, memory);
     this.#actorCount = topology.actors.length;
     this.#timers = topology.actors.map(() => new Map<number, Happening>());
@@ -134,7 +149,8 @@ class World {
       violation: this.#violation,
       waits: this.#violation?.invariant === 'I2' || this.#violation?.invariant === 'I9' ? this.#waits() : [],
       goals: this.#judge.goals,
-      record: { steps: this.#steps },
+      blocksLeft: this.#blocksLeft(),
+      record: { actorNames: this.#spec.setup.topology.actors.map((actor) => actor.name), steps: this.#steps },
     };
   }
 
@@ -153,7 +169,7 @@ class World {
     this.#scheduleStrays();
   }
 
-  /** At most one rank dies in a run, somewhere in the time that requests are under way. */
+  /** Ranks die somewhere in the time that requests are under way; one in a run on average. */
   #scheduleCrash(): void {
     const { setup, tape, profile, replaying } = this.#spec;
     if (!replaying && !profile.crash) return;
@@ -238,6 +254,7 @@ class World {
     const actor = this.#actor;
     if (effect.kind === 'note') {
       if (this.#current !== null) this.#write(effect);
+      this.#spec.observer?.note(this.#now, effect.note);
       return this.#judge.note(actor, effect.note);
     }
     this.#fold(mix(EFFECT_NUMBERS[effect.kind], actor));
@@ -267,7 +284,9 @@ class World {
     const { profile, replaying, tape } = this.#spec;
     if (profile.delays === 0 && !replaying) return 0;
     const occurrence = this.#occurrences.next(draw, actor, kind, object);
-    return tape.choose(draw, actor, kind, object, occurrence, (hash) => pickDelay(profile.delays, hash));
+    const held = tape.choose(draw, actor, kind, object, occurrence, (hash) => pickDelay(profile.delays, hash));
+    if (held > PATIENCE_MICROS) this.#judge.disturbed();
+    return held;
   }
 
   #send(from: ActorId, to: ActorId, message: Message): void {
@@ -282,6 +301,7 @@ class World {
     const base = path === 'local' ? network.localMicros : path === 'http' ? network.httpMicros : network.peerMicros;
     const held = this.#delay(DRAW.deliverDelay, pair, kind, object);
     let at = this.#now + base + held;
+    if (fate !== FATE.arrives) this.#judge.disturbed();
     if (fate === FATE.lost) {
       this.#push(HAPPENING.lost, to, at, object, null, message, held);
       return;
@@ -378,6 +398,7 @@ class World {
     const remote = this.#cluster.places.get(batch.peer)!;
     const isWrite = batch.operation === 'write';
     const count = batch.runs.length / 3;
+    if (this.#spec.observer !== undefined) this.#spec.observer.moved(bytesOf(batch));
     believe(count <= memory.runsMax, 'INV-NIC-3', `a batch of ${count} runs`);
     const base = memory.runsAddress >>> 2;
     for (let i = 0; i < batch.runs.length; i += 3) {
@@ -464,6 +485,16 @@ class World {
     for (const queuePair of [...this.#queuePairs.values()].flat()) {
       if (queuePair.posted !== 0 && !this.#isDead(queuePair.initiator)) this.#fail('I3', 'send queue', `${queuePair.posted} send-queue slots of ${topology.actors[queuePair.initiator]!.name} are still taken at the end`);
     }
+  }
+
+  #blocksLeft(): number {
+    let left = 0;
+    for (const { engine, scheduler } of this.#spec.setup.topology.engines) {
+      if (this.#deadEngines.has(engine)) continue;
+      const { pool } = this.#cluster.schedulers.get(scheduler)!;
+      left += pool.total - pool.freeCount;
+    }
+    return left;
   }
 
   #allWaits(): ReturnType<Cluster['waits']> {

@@ -19,5 +19,7 @@ export interface StepRecord {
 }
 
 export interface RunRecord {
-  readonly steps: StepRecord[];
+  /** How people see the actors, by their number. */
+  readonly actorNames: readonly string[];
+  readonly steps: readonly StepRecord[];
 }

@@ -1,5 +1,5 @@
 import type { ActorId, BlockId, EngineId, RequestId, TransferId } from '../base/topology.ts';
-import type { Message } from './messages.ts';
+import type { Leg, Message } from './messages.ts';
 
 /**
  * What any machine can be told and may ask for. A machine is `step(state, at, input, emit)`: one input in, all effects
@@ -100,7 +100,7 @@ export type Note =
   /** A thread polls a condition that only others can change; `progress` false means nothing it reads has changed. */
   | { readonly kind: 'spin'; readonly thread: string; readonly waitsFor: string }
   | { readonly kind: 'firstToken'; readonly request: RequestId }
-  | { readonly kind: 'prefixHit'; readonly request: RequestId; readonly tokens: number }
+  | { readonly kind: 'prefixHit'; readonly request: RequestId; readonly leg: Leg; readonly tokens: number }
   /** Something worth reaching happened; counted per name as a campaign's goals. */
   | { readonly kind: 'goal'; readonly name: Goal }
   /** One line for a person, only wanted in a recorded run. */

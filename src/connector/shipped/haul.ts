@@ -124,11 +124,14 @@ export function onGrant(state: WorkerState, haul: Haul, rank: ActorId, grant: Gr
   settleHaul(state, haul, at, emit);
 }
 
+/** The grant is in order, its block list reaches as far as its range, and it fits what this side wants to move. */
 function covers(state: WorkerState, haul: Haul, grant: Grant): boolean {
-  const slotsPerBlock = state.env.views[0]!.slots;
-  const end = grant.firstSlot + grant.blocks.length * slotsPerBlock;
-  const inOrder = grant.firstSlot >= 0 && grant.firstSlot <= grant.slotFrom && grant.slotFrom <= grant.slotTo && grant.slotTo <= haul.slotTo;
-  return inOrder && (grant.slotFrom === grant.slotTo || grant.slotTo <= end);
+  const end = grant.firstSlot + grant.blocks.length * state.env.views[0]!.slots;
+  const inOrder = grant.firstSlot <= grant.slotFrom && grant.slotFrom <= grant.slotTo;
+  const reaches = grant.slotFrom === grant.slotTo || grant.slotTo <= end;
+  // WRITE: D says which part it lacks. READ: P lends the whole prompt and D takes what it lacks.
+  const fits = haul.operation === 'write' ? grant.slotTo <= haul.slotTo : grant.slotFrom <= haul.slotFrom && grant.slotTo >= haul.slotTo;
+  return inOrder && reaches && fits;
 }
 
 /** Hands to the session whatever is granted, ready and not yet handed over; layer by layer, in order. */
@@ -192,7 +195,7 @@ export function settleHaul(state: WorkerState, haul: Haul, at: number, emit: Emi
   }
   if (!haul.peers.every((peer) => peer.phase === 'Sealed' || peer.phase === 'Closed')) return repeatLater(haul, at, emit);
   report(state, haul, emit);
-  if (haul.peers.every((peer) => peer.phase === 'Closed')) return forget(state, haul, emit);
+  if (haul.final && haul.peers.every((peer) => peer.phase === 'Closed')) return forget(state, haul, emit);
   repeatLater(haul, at, emit);
 }
 

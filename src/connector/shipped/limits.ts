@@ -13,11 +13,11 @@ export const LIMITS = {
   grantAttemptsMax: 6,
   revokeAttemptsMax: 4,
   /** P gives up a transfer that D has not granted, or that has not drained, after this. */
-  haulMicros: 4_000_000,
+  haulMicros: 60_000_000,
   /** The owner of the blocks wants them back after this. */
-  leaseMicros: 8_000_000,
+  leaseMicros: 120_000_000,
   /** A grant or claim for a request that this rank has not heard of is kept this long. */
-  earlyMicros: 8_000_000,
+  earlyMicros: 120_000_000,
   earlyMax: 256,
   /** Ended transfers remembered so that a repeated question gets the true answer. */
   endedMax: 256,

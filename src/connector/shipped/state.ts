@@ -83,6 +83,8 @@ export interface Haul {
   readonly lineageAddress: number;
   readonly tokenTo: number;
   rounds: number;
+  /** The scheduler will say no more about it: its last chunk was saved, or it was cancelled. Until then it is kept. */
+  final: boolean;
   reported: boolean;
   /** The timer that repeats claims and seals is running. */
   retrying: boolean;

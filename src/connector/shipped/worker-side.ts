@@ -66,7 +66,7 @@ function onLoad(state: WorkerState, load: LoadOrder, at: number, emit: Emit): vo
   const layers = env.views.length;
   const peers = ranks.map((rank) => newHaulPeer(rank, layers));
   const readyTo = new Array<number>(layers).fill(slotTo);
-  startHaul(state, { ...common, operation: 'read', readyTo, peers, rounds: 0, reported: false, retrying: false }, at, emit);
+  startHaul(state, { ...common, operation: 'read', readyTo, peers, rounds: 0, final: true, reported: false, retrying: false }, at, emit);
 }
 
 /** P in READ mode: the blocks wait for D's claims. */
@@ -101,6 +101,7 @@ function onFirstSave(state: WorkerState, save: SaveOrder, at: number, emit: Emit
     lineageAddress: 0,
     tokenTo: save.promptTokens,
     rounds: 0,
+    final: false,
     reported: false,
     retrying: false,
   };
@@ -117,7 +118,10 @@ function onFirstSave(state: WorkerState, save: SaveOrder, at: number, emit: Emit
 
 function onCancel(state: WorkerState, transfer: TransferId, at: number, emit: Emit): void {
   const haul = state.hauls.get(transfer);
-  if (haul !== undefined) stopHaul(state, haul, at, emit);
+  if (haul !== undefined) {
+    haul.final = true;
+    stopHaul(state, haul, at, emit);
+  }
   const lease = state.leases.get(transfer);
   if (lease !== undefined) revokeLease(state, lease, at, emit);
 }
@@ -131,6 +135,7 @@ function saveKvLayer(state: WorkerState, layer: number, at: number, emit: Emit):
     if (haul === undefined) continue;
     const whole = save.tokenTo === save.promptTokens;
     haul.readyTo[layer] = whole ? haul.slotTo : Math.floor(save.tokenTo / state.env.slotTokens);
+    if (whole && layer === haul.readyTo.length - 1) haul.final = true;
     for (const peer of haul.peers) advance(state, haul, peer, at, emit);
     settleHaul(state, haul, at, emit);
   }

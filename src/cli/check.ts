@@ -1,0 +1,167 @@
+import { type Command, Option } from 'commander';
+import { UsageError } from '../base/failure.ts';
+import { type Campaign, type Finding, runCampaign } from '../explore/campaign.ts';
+import { replayLine } from '../explore/replay-line.ts';
+import { readScenario, SCENARIO_NAMES, scenarioByName } from '../explore/scenario-file.ts';
+import { shrinkSeed, type Shrunk } from '../explore/shrink.ts';
+import { INVARIANTS } from '../oracle/verdict.ts';
+import { PAGE, timeline } from '../report/timeline.ts';
+import type { WorldMemory } from '../sim/memory.ts';
+import { AS_WRITTEN_MIX, type Scenario, SHIPPED_MIX } from '../sim/scenario.ts';
+import { type TapeEntry, tapeRows } from '../sim/tape.ts';
+import { checkMemory, readText } from './harness.ts';
+import { duration, refuseClash, wholeNumber } from './options.ts';
+import { endProgress, EXIT, print, printJson, showProgress, thousands } from './output.ts';
+
+interface CheckFlags {
+  readonly mode?: 'read' | 'write' | 'both';
+  readonly connector?: 'shipped' | 'as-written';
+  readonly fault?: string;
+  readonly seeds?: number;
+  readonly time?: number;
+  readonly seed: number;
+  readonly first?: boolean;
+  readonly json?: boolean;
+}
+
+const SEEDS_DEFAULT = 2_000;
+const FAULT_IDS = ['F1', 'F2', 'F3', 'F4', 'F5', 'F6', 'F7', 'F8'] as const;
+
+export function addCheck(program: Command, finish: (code: number) => void): void {
+  program
+    .command('check')
+    .argument('[scenario]', `a scenario file (JSON), or one of: ${SCENARIO_NAMES.join(', ')}`)
+    .description('run many schedules and report each kind of failure, shrunk, with the line that replays it')
+    .addOption(new Option('--mode <mode>', 'who moves the KV').choices(['read', 'write', 'both']))
+    .addOption(new Option('--connector <name>', 'the protocol under attack').choices(['shipped', 'as-written']))
+    .addOption(new Option('--fault <ids>', 'as-written only: F1 to F8, separated by commas, or all, or none (default: all)'))
+    .addOption(new Option('--seeds <n>', `schedules to run (default: ${SEEDS_DEFAULT})`).argParser(wholeNumber(1, 1e12)))
+    .addOption(new Option('--time <time>', 'run for this long instead, e.g. 30s').argParser(duration).conflicts('seeds'))
+    .addOption(new Option('--seed <n>', 'the first seed').argParser(wholeNumber(0, 2 ** 40)).default(0))
+    .option('--first', 'stop at the first violation')
+    .addOption(new Option('--backend <name>', 'where the bytes move').choices(['wasm']).default('wasm'))
+    .option('--json', 'one JSON document on standard output')
+    .action((file: string | undefined, flags: CheckFlags) => finish(check(file, flags)));
+}
+
+function check(file: string | undefined, flags: CheckFlags): number {
+  const scenario = scenarioOf(file, flags);
+  const memory = checkMemory();
+  const started = performance.now();
+  const goOn = flags.time === undefined ? below(flags.seeds ?? SEEDS_DEFAULT) : until(started + flags.time);
+  const onProgress = (progress: Campaign): void => showProgress(`${thousands(progress.schedules)} schedules, ${progress.findings.length} kinds of violation`);
+  const campaign = runCampaign(memory, { scenario, seedFrom: flags.seed, goOn, stopAtFirst: flags.first ?? false, onProgress });
+  const seconds = (performance.now() - started) / 1000;
+  endProgress();
+  const reports = campaign.findings.map((finding) => reportOf(memory, scenario, finding));
+  if (flags.json) printJson(asJson(campaign, seconds, reports));
+  else printCampaign(campaign, seconds, reports);
+  return campaign.findings.length > 0 ? EXIT.violation : EXIT.fine;
+}
+
+function below(count: number): (schedules: number) => boolean {
+  return (schedules) => schedules < count;
+}
+
+function until(deadline: number): (schedules: number) => boolean {
+  return () => performance.now() < deadline;
+}
+
+function scenarioOf(file: string | undefined, flags: CheckFlags): Scenario {
+  const named = file === undefined ? undefined : scenarioByName(file);
+  refuseClash(file !== undefined && flags.connector !== undefined, 'a scenario names its own connector: give either the scenario or --connector');
+  const byConnector = flags.connector === 'as-written' ? AS_WRITTEN_MIX : SHIPPED_MIX;
+  const base = file === undefined ? byConnector : (named ?? readScenarioFile(file));
+  refuseClash(flags.fault !== undefined && base.connector !== 'as-written', '--fault switches faults of the as-written connector: add --connector as-written');
+  const faults = base.connector !== 'as-written' ? [] : flags.fault !== undefined ? faultsOf(flags.fault) : base.faults.length > 0 ? base.faults : faultsOf('all');
+  return { ...base, mode: flags.mode ?? base.mode, faults };
+}
+
+function readScenarioFile(path: string): Scenario {
+  const text = readText(path);
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    throw new UsageError('SCENARIO-JSON', `${path} is not JSON: ${(error as Error).message}`);
+  }
+  return readScenario(value, path);
+}
+
+function faultsOf(text: string): string[] {
+  if (text === 'all') return [...FAULT_IDS];
+  if (text === 'none') return [];
+  const ids = text.split(',');
+  const wrong = ids.find((id) => !FAULT_IDS.some((known) => known === id));
+  if (wrong !== undefined) throw new UsageError('FLAG', `--fault ${text}: ${JSON.stringify(wrong)} is not a fault; use F1 to F8, all or none`);
+  return ids;
+}
+
+export interface FindingReport {
+  readonly finding: Finding;
+  readonly shrunk: Shrunk;
+  readonly tape: readonly TapeEntry[];
+  readonly replay: string;
+  readonly lines: readonly string[];
+}
+
+export function reportOf(memory: WorldMemory, scenario: Scenario, finding: Finding): FindingReport {
+  const shrunk = shrinkSeed(memory, scenario, finding.seed, finding.violation);
+  const { entries: tape, result } = shrunk;
+  const replay = `npx moriarty replay ${replayLine({ scenario, source: { tape }, digest: result.digest })}`;
+  return { finding, shrunk, tape, replay, lines: timeline(result.record, PAGE) };
+}
+
+function asJson(campaign: Campaign, seconds: number, reports: readonly FindingReport[]): unknown {
+  const { schedules, steps, digest, goals } = campaign;
+  return {
+    schedules,
+    steps,
+    seconds,
+    stepsPerSecond: Math.round(steps / seconds),
+    schedulesPerSecond: Math.round(schedules / seconds),
+    digest: digest.toString(16).padStart(8, '0'),
+    goals: Object.fromEntries(goals),
+    violations: reports.map(({ finding, shrunk, tape, replay }) => {
+      const { invariant, place, detail } = finding.violation;
+      return {
+        invariant,
+        place,
+        detail,
+        seed: finding.seed,
+        schedules: finding.count,
+        steps: finding.steps,
+        shrunkSteps: shrunk.result.steps,
+        shrinkRuns: shrunk.runs,
+        tape: tapeRows(tape),
+        replay,
+      };
+    }),
+  };
+}
+
+function printCampaign(campaign: Campaign, seconds: number, reports: readonly FindingReport[]): void {
+  for (const report of reports) print(showFinding(report));
+  const { schedules, steps, goals, findings } = campaign;
+  print(`${thousands(schedules)} schedules, ${thousands(steps)} steps in ${seconds.toFixed(2)} s: ${thousands(schedules / seconds)} schedules/s, ${thousands(steps / seconds)} steps/s`);
+  print(`reached: ${[...goals].filter(([, count]) => count > 0).map(([goal, count]) => `${goal} ${thousands(count)}`).join(', ')}`);
+  const missed = [...goals].filter(([, count]) => count === 0).map(([goal]) => goal);
+  if (missed.length > 0) print(`not reached: ${missed.join(', ')}`);
+  print(`${findings.length} violations`);
+}
+
+/** A violation on one page: what broke, the shrunk story, who waits for whom, the line that replays it. */
+export function showFinding(report: FindingReport): string {
+  const { finding, shrunk, lines, replay } = report;
+  const { invariant, place } = finding.violation;
+  const violation = shrunk.result.violation!;
+  return [
+    `${invariant} broken: ${INVARIANTS[invariant]}`,
+    `  at ${place} (seed ${finding.seed}; ${finding.count} of the schedules; shrunk from ${finding.steps} steps to ${shrunk.result.steps}, ${report.tape.length} draws differ from the plain run)`,
+    ...lines,
+    `  ${violation.detail}`,
+    ...shrunk.result.waits.map((wait) => `  ${wait}`),
+    `  FAIL ${invariant} replay: ${replay}`,
+    '',
+  ].join('\n');
+}

@@ -1,0 +1,50 @@
+#!/usr/bin/env node
+import { Command, CommanderError } from 'commander';
+import { BrokenBelief, UsageError } from '../base/failure.ts';
+import { addCheck } from './check.ts';
+import { addDemo } from './demo.ts';
+import { complain, EXIT } from './output.ts';
+import { addReplay } from './replay.ts';
+import { addTrace } from './trace.ts';
+import { version } from './version.ts';
+
+const EXIT_CODES = `
+Exit codes:
+  0  nothing wrong
+  1  a violation was found
+  2  the arguments or inputs are wrong
+  3  the harness itself failed`;
+
+function main(args: readonly string[]): number {
+  let code: number = EXIT.fine;
+  const finish = (ended: number): void => {
+    code = ended;
+  };
+  const program = new Command('moriarty')
+    .description('The adversary of KV-cache transfer protocols: finds the interleaving that hangs, leaks or corrupts')
+    .version(version())
+    .addHelpText('after', EXIT_CODES)
+    .exitOverride()
+    .configureOutput({ outputError: (text, write) => write(`moriarty: ${text.replace(/^error: /, '')}`) });
+  for (const add of [addCheck, addReplay, addTrace, addDemo]) add(program, finish);
+  for (const command of program.commands) command.exitOverride().copyInheritedSettings(program).addHelpText('after', EXIT_CODES);
+  try {
+    program.parse(args, { from: 'user' });
+    return code;
+  } catch (error) {
+    return exitCodeOf(error);
+  }
+}
+
+function exitCodeOf(error: unknown): number {
+  if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.fine : EXIT.usage;
+  if (error instanceof UsageError) {
+    complain(`moriarty: ${error.code}: ${error.message}`);
+    return EXIT.usage;
+  }
+  if (error instanceof BrokenBelief) complain(`moriarty: the harness failed: ${error.message}`);
+  else complain(`moriarty: the harness failed: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`);
+  return EXIT.harness;
+}
+
+process.exitCode = main(process.argv.slice(2));

@@ -1,0 +1,28 @@
+import { InvalidArgumentError } from 'commander';
+import { UsageError } from '../base/failure.ts';
+
+/** Parsers of flag values; commander adds the flag's name to the complaint. */
+
+export function wholeNumber(least: number, most: number): (text: string) => number {
+  return (text) => {
+    const value = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
+    if (!(value >= least && value <= most)) throw new InvalidArgumentError(`It must be an integer from ${least} to ${most}.`);
+    return value;
+  };
+}
+
+const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
+const DURATION_MILLIS_MAX = 24 * 3_600_000;
+
+/** `30s`, `2m`, `500ms`: milliseconds. */
+export function duration(text: string): number {
+  const match = /^(\d{1,9})(ms|s|m|h)$/.exec(text);
+  const millis = match === null ? 0 : Number(match[1]) * UNITS[match[2]!]!;
+  if (millis < 1 || millis > DURATION_MILLIS_MAX) throw new InvalidArgumentError('It must be a time such as 500ms, 30s or 2m, at most 24h.');
+  return millis;
+}
+
+/** @throws UsageError FLAG-CLASH */
+export function refuseClash(given: boolean, text: string): void {
+  if (given) throw new UsageError('FLAG-CLASH', text);
+}

@@ -1,0 +1,83 @@
+import { z } from 'zod';
+import { UsageError } from '../base/failure.ts';
+import { AS_WRITTEN_MIX, type Scenario, SHIPPED_MIX } from '../sim/scenario.ts';
+
+/** Scenarios from outside: every field is checked, and an error names its path in the file. */
+
+const tpSizes = z.array(z.int().min(1).max(8)).min(1).max(8);
+const dpSizes = z.array(z.int().min(1).max(4)).min(1).max(4);
+
+const hazards = z.strictObject({
+  aborts: z.boolean(),
+  drops: z.boolean(),
+  duplicates: z.boolean(),
+  reorders: z.boolean(),
+  corruption: z.boolean(),
+  strays: z.enum(['none', 'notUtf8', 'any']),
+  crashes: z.boolean(),
+  longDelays: z.boolean(),
+});
+
+/** Bounds keep every cluster within the memory of a check and every run within seconds. */
+const scenario = z.strictObject({
+  name: z.string().min(1).max(80),
+  connector: z.enum(['shipped', 'as-written']),
+  faults: z.array(z.string().regex(/^F[1-8]$/)).max(8),
+  mode: z.enum(['read', 'write', 'both']),
+  prefillInstances: z.int().min(1).max(3),
+  decodeInstances: z.int().min(1).max(3),
+  prefillTp: tpSizes,
+  decodeTp: tpSizes,
+  prefillDp: dpSizes,
+  decodeDp: dpSizes,
+  layers: z.array(z.int().min(1).max(6)).min(1).max(6),
+  unequalLayers: z.boolean(),
+  layouts: z.enum(['mixed', 'equal']),
+  heads: z.int().min(1).max(8),
+  blockTokens: z.int().min(1).max(16),
+  blocksPerEngine: z.int().min(1).max(32),
+  batchTokensMax: z.int().min(1).max(256),
+  requestsMax: z.int().min(1).max(16),
+  promptTokensMax: z.int().min(1).max(64),
+  outputTokensMax: z.int().min(1).max(16),
+  ordinaryRequests: z.boolean(),
+  sharedPrefixes: z.boolean(),
+  lookAhead: z.boolean(),
+  queuePairsMax: z.int().min(1).max(4),
+  sendQueueDepths: z.array(z.int().min(1).max(4096)).min(1).max(8),
+  hazards,
+});
+
+/** Bytes of registered memory that one check may draw; the world's memory holds them with room to spare. */
+const CHECK_REGION_BYTES_MAX = 3_500_000;
+const CELL_BYTES_MAX = 32;
+
+export function readScenario(value: unknown, where: string): Scenario {
+  const parsed = scenario.safeParse(value);
+  if (!parsed.success) {
+    const { path, message } = parsed.error.issues[0]!;
+    throw new UsageError('SCENARIO-FORM', `${where}${path.length === 0 ? '' : `: ${path.join('.')}`}: ${message}`);
+  }
+  const checked: Scenario = parsed.data;
+  refuseImpossible(checked, where);
+  return checked;
+}
+
+function refuseImpossible(checked: Scenario, where: string): void {
+  const { heads } = checked;
+  for (const tp of [...checked.prefillTp, ...checked.decodeTp]) {
+    if (heads % tp !== 0 && tp % heads !== 0) throw new UsageError('SCENARIO-FORM', `${where}: ${heads} heads cannot be split over or replicated on TP ${tp}`);
+  }
+  const ranks = (instances: number, dp: readonly number[], tp: readonly number[]): number => instances * Math.max(...dp) * Math.max(...tp);
+  const rankCount = ranks(checked.prefillInstances, checked.prefillDp, checked.prefillTp) + ranks(checked.decodeInstances, checked.decodeDp, checked.decodeTp);
+  const bytes = rankCount * checked.blocksPerEngine * checked.blockTokens * heads * 2 * CELL_BYTES_MAX * Math.max(...checked.layers);
+  if (bytes > CHECK_REGION_BYTES_MAX) throw new UsageError('SCENARIO-FORM', `${where}: the caches of ${rankCount} ranks may take ${bytes} bytes, more than ${CHECK_REGION_BYTES_MAX}; lower blocksPerEngine, blockTokens, heads or layers`);
+}
+
+const NAMED: readonly Scenario[] = [SHIPPED_MIX, AS_WRITTEN_MIX];
+
+export function scenarioByName(name: string): Scenario | undefined {
+  return NAMED.find((candidate) => candidate.name === name);
+}
+
+export const SCENARIO_NAMES = NAMED.map((candidate) => candidate.name);

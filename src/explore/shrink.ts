@@ -1,0 +1,98 @@
+import { sameFailure, type Violation } from '../oracle/verdict.ts';
+import type { WorldMemory } from '../sim/memory.ts';
+import { runSeed, runTape } from '../sim/run.ts';
+import type { Scenario } from '../sim/scenario.ts';
+import { DRAW, type DrawKind, type TapeEntry } from '../sim/tape.ts';
+import type { RunResult } from '../sim/world.ts';
+
+/** The smallest tape found that still breaks the same invariant at the same place. */
+export interface Shrunk {
+  readonly entries: readonly TapeEntry[];
+  readonly result: RunResult;
+  readonly runs: number;
+}
+
+/** Runs that one shrink may take. */
+export const SHRINK_RUNS_MAX = 3000;
+
+/** Kinds of draws that can go together, the most removable first: delays, then faults, then the workload. */
+const GROUPS: readonly (readonly DrawKind[])[] = [
+  [DRAW.deliverDelay, DRAW.timerDelay, DRAW.turnDelay, DRAW.landDelay, DRAW.completeDelay],
+  [DRAW.timerDelay],
+  [DRAW.completeDelay],
+  [DRAW.landDelay],
+  [DRAW.turnDelay],
+  [DRAW.deliverDelay],
+  [DRAW.stray],
+  [DRAW.crash],
+  [DRAW.abort],
+  [DRAW.fate],
+  [DRAW.workload],
+  [DRAW.shape],
+];
+
+export function shrinkSeed(memory: WorldMemory, scenario: Scenario, seed: number, violation: Violation): Shrunk {
+  return shrinkTape(memory, scenario, runSeed(memory, scenario, seed, true).tape.recorded, violation);
+}
+
+export function shrinkTape(memory: WorldMemory, scenario: Scenario, start: readonly TapeEntry[], violation: Violation): Shrunk {
+  const search: Search = { memory, scenario, violation, best: start, runs: 0 };
+  for (;;) {
+    const before = size(search.best);
+    for (const group of GROUPS) attempt(search, search.best.filter((entry) => !group.includes(entry.draw)));
+    removeChunks(search);
+    lowerValues(search);
+    if (size(search.best) === before || search.runs >= SHRINK_RUNS_MAX) break;
+  }
+  const { result } = runTape(memory, scenario, search.best, true);
+  return { entries: search.best, result, runs: search.runs };
+}
+
+interface Search {
+  readonly memory: WorldMemory;
+  readonly scenario: Scenario;
+  readonly violation: Violation;
+  best: readonly TapeEntry[];
+  runs: number;
+}
+
+/** Fewer entries first, then smaller values. Bounded below, so the search ends. */
+function size(entries: readonly TapeEntry[]): number {
+  return entries.reduce((sum, entry) => sum + 1_000_000 + Math.min(entry.value, 999_999), 0);
+}
+
+/** Takes the candidate if it is smaller and fails alike; drops entries that the shorter run no longer asks for. */
+function attempt(search: Search, candidate: readonly TapeEntry[]): boolean {
+  if (size(candidate) >= size(search.best) || search.runs >= SHRINK_RUNS_MAX) return false;
+  search.runs++;
+  const { result, tape } = runTape(search.memory, search.scenario, candidate);
+  if (result.violation === null || !sameFailure(result.violation, search.violation)) return false;
+  search.best = [...tape.recorded];
+  return true;
+}
+
+/** Delta debugging: halves, quarters, down to single entries. */
+function removeChunks(search: Search): void {
+  for (let chunk = Math.ceil(search.best.length / 2); chunk >= 1; chunk = chunk === 1 ? 0 : Math.ceil(chunk / 2)) {
+    for (let from = 0; from < search.best.length; ) {
+      const candidate = search.best.filter((_, index) => index < from || index >= from + chunk);
+      if (!attempt(search, candidate)) from += chunk;
+      if (search.runs >= SHRINK_RUNS_MAX) return;
+    }
+  }
+}
+
+/** Lowers each value, by halves and then by ones while it is small. */
+function lowerValues(search: Search): void {
+  for (let index = 0; index < search.best.length; index++) {
+    for (const lower of [(value: number) => 1 + Math.trunc(value / 8), (value: number) => Math.trunc(value / 2), (value: number) => value - 1]) {
+      while (index < search.best.length) {
+        const entry = search.best[index]!;
+        const value = lower(entry.value);
+        if (value < 1 || value >= entry.value) break;
+        if (!attempt(search, search.best.map((other, at) => (at === index ? { ...other, value } : other)))) break;
+        if (search.runs >= SHRINK_RUNS_MAX) return;
+      }
+    }
+  }
+}

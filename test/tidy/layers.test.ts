@@ -1,0 +1,125 @@
+import { describe, expect, test } from 'vitest';
+import { COMPUTED, filesBelow, importsOf, targetOf, textOf } from './source.ts';
+
+/** The rows of the layer table. A file imports its own folder or a folder of a smaller row. */
+const ROWS: { readonly [folder: string]: number } = {
+  base: 0,
+  kv: 1,
+  wire: 1,
+  io: 2,
+  connector: 3,
+  serving: 4,
+  proxy: 4,
+  oracle: 5,
+  trace: 5,
+  sim: 6,
+  node: 6,
+  explore: 7,
+  report: 7,
+  cli: 8,
+};
+
+/** What is built of the folders and stands above all of them. */
+const PRODUCTS = ['src/index.ts', 'src/browser.ts'];
+const PRODUCT_ROW = 9;
+
+/** The ways into the code besides tests. */
+const ENTRIES = ['src/index.ts', 'src/cli/main.ts', 'src/browser.ts'];
+
+const SOURCES = filesBelow('src', '.ts');
+
+interface Place {
+  readonly row: number;
+  readonly folder: string;
+}
+
+function placeOf(file: string): Place | undefined {
+  if (PRODUCTS.includes(file)) return { row: PRODUCT_ROW, folder: file };
+  const folder = /^src\/([^/]+)\//.exec(file)?.[1] ?? '';
+  return Object.hasOwn(ROWS, folder) ? { row: ROWS[folder]!, folder } : undefined;
+}
+
+/** Every breach of the layer table by one file, in words. */
+function breachesOf(file: string, source: string): string[] {
+  const from = placeOf(file);
+  if (from === undefined) return [`${file} lies in no layer`];
+  return importsOf(source).flatMap((specifier) => {
+    if (specifier === COMPUTED) return [`${file} computes what it imports`];
+    if (!specifier.startsWith('.')) return [];
+    const target = targetOf(file, specifier);
+    if (target === 'package.json') return [];
+    const to = placeOf(target);
+    if (to === undefined) return [`${file} imports ${target}, which lies in no layer`];
+    if (to.row < from.row || (to.folder === from.folder && to.row === from.row)) return [];
+    return [`${file} (row ${from.row}) imports ${target} (row ${to.row})`];
+  });
+}
+
+describe('the layer rule fires on', () => {
+  test.each([
+    ['an import of a larger row', 'src/kv/a.ts', "import { b } from '../io/b.ts';"],
+    ['an import of another folder of the same row', 'src/kv/a.ts', "import '../wire/b.ts';"],
+    ['a re-export of a larger row', 'src/base/a.ts', "export * from '../kv/b.ts';"],
+    ['a type import of a larger row', 'src/oracle/a.ts', "import type { B } from '../sim/b.ts';"],
+    ['a dynamic import of a larger row', 'src/report/a.ts', "const b = await import('../cli/b.ts');"],
+    ['a required larger row', 'src/proxy/a.ts', "const b = require('../serving/b.ts');"],
+    ['an import of a product', 'src/cli/a.ts', "import '../index.ts';"],
+    ['an import of a test', 'src/cli/a.ts', "import '../../test/tidy/source.ts';"],
+    ['a computed import', 'src/cli/a.ts', 'await import(name);'],
+    ['a folder that is not in the table', 'src/helpers/a.ts', ''],
+    ['a file beside the folders', 'src/a.ts', ''],
+    ['a deep folder of a larger row', 'src/connector/shipped/a.ts', "import '../../serving/b.ts';"],
+    ['one product that imports the other', 'src/index.ts', "import './browser.ts';"],
+  ])('%s', (_, file, source) => {
+    expect(breachesOf(file, source)).toHaveLength(1);
+  });
+
+  test.each([
+    ['its own folder', 'src/connector/shipped/a.ts', "import '../plug.ts'; import './b.ts';"],
+    ['smaller rows', 'src/sim/a.ts', "import '../oracle/b.ts'; import '../base/b.ts'; import '../kv/b.ts';"],
+    ['everything from a product', 'src/index.ts', "export * from './cli/b.ts'; import './sim/b.ts';"],
+    ['packages, which the purity test judges', 'src/base/a.ts', "import 'zod'; import 'node:fs';"],
+  ])('nothing for %s', (_, file, source) => {
+    expect(breachesOf(file, source)).toEqual([]);
+  });
+});
+
+describe('the source tree', () => {
+  test('keeps to the layer table', () => {
+    expect(SOURCES.length).toBeGreaterThan(50);
+    expect(SOURCES.flatMap((file) => breachesOf(file, textOf(file)))).toEqual([]);
+  });
+
+  test('has a file in every folder of rows 0 to 6', () => {
+    const used = new Set(SOURCES.map((file) => placeOf(file)?.folder));
+    const wanted = Object.keys(ROWS).filter((folder) => ROWS[folder]! <= 6);
+    expect(wanted.filter((folder) => !used.has(folder))).toEqual([]);
+  });
+
+  test('imports only files that exist', () => {
+    const missing = SOURCES.flatMap((file) =>
+      importsOf(textOf(file))
+        .filter((specifier) => specifier.startsWith('.'))
+        .map((specifier) => targetOf(file, specifier))
+        .filter((target) => target.startsWith('src/') && !SOURCES.includes(target))
+        .map((target) => `${file} imports ${target}`),
+    );
+    expect(missing).toEqual([]);
+  });
+
+  test('has no file that neither an entry nor a test reaches', () => {
+    const tests = filesBelow('test', '.ts');
+    const reached = new Set<string>();
+    const queue = [...ENTRIES.filter((entry) => SOURCES.includes(entry)), ...tests];
+    while (queue.length > 0) {
+      const file = queue.pop()!;
+      if (reached.has(file)) continue;
+      reached.add(file);
+      for (const specifier of importsOf(textOf(file))) {
+        const target = specifier.startsWith('.') ? targetOf(file, specifier) : '';
+        if (SOURCES.includes(target) || tests.includes(target)) queue.push(target);
+      }
+    }
+    expect(SOURCES.filter((file) => !reached.has(file))).toEqual([]);
+  });
+});
