@@ -159,7 +159,7 @@ function schedule(state: SchedulerState, at: number, emit: Emit): void {
   if (state.inFlight !== null) return;
   const items: StepItem[] = [];
   let budget = state.config.batchTokensMax;
-  const preemptedBefore = state.waiting.length;
+  const waitingBefore = state.waiting.length;
   for (const served of [...state.running]) {
     if (budget === 0) break;
     if (served.status !== 'running') continue;
@@ -167,8 +167,10 @@ function schedule(state: SchedulerState, at: number, emit: Emit): void {
     if (tokens <= 0 || !growOrPreempt(state, served, served.computed + tokens, items, emit)) continue;
     budget -= addItem(served, tokens, items);
   }
-  if (state.waiting.length <= preemptedBefore) admitWaiting(state, items, budget, at, emit);
+  if (state.waiting.length <= waitingBefore) admitWaiting(state, items, budget, at, emit);
   const meta = state.connector.buildConnectorMeta(items, (request) => state.requests.get(request)!);
+  // Somebody may have been preempted for nobody: look again, or the free blocks would wait for the next message.
+  if (items.length === 0 && state.waiting.length > waitingBefore) wake(state, emit);
   if (items.length === 0 && meta === null) return;
   const step = state.steps++;
   for (const rank of state.config.spec.ranks) emit({ kind: 'send', to: rank, message: { kind: 'runStep', step, items, meta } });
@@ -188,15 +190,28 @@ function addItem(served: Served, tokens: number, items: StepItem[]): number {
   return tokens;
 }
 
-/** Gives a running request its blocks; when there are none, the youngest request that may be preempted goes. */
+/** Gives a running request its blocks; when there are none, somebody is preempted for it, at last it itself. */
 function growOrPreempt(state: SchedulerState, served: Served, tokensTo: number, items: StepItem[], emit: Emit): boolean {
   while (!grow(state, served, tokensTo, emit)) {
-    const victim = state.running.findLast((candidate) => mayPreempt(state, candidate) && !items.some((item) => item.request === candidate.request));
+    const victim = findVictim(state, served, items);
     if (victim === undefined) return false;
     preempt(state, victim, emit);
     if (victim === served) return false;
   }
   return true;
+}
+
+/**
+ * The youngest other running request; else the last waiting one that holds blocks, its load having ended: if it were
+ * spared, the two could take turns in lacking blocks for ever; else the request itself.
+ */
+function findVictim(state: SchedulerState, served: Served, items: readonly StepItem[]): Served | undefined {
+  const isFree = (candidate: Served): boolean => mayPreempt(state, candidate) && !items.some((item) => item.request === candidate.request);
+  return (
+    state.running.findLast((candidate) => candidate !== served && isFree(candidate)) ??
+    state.waiting.findLast((candidate) => candidate.blocks.length > 0) ??
+    (isFree(served) ? served : undefined)
+  );
 }
 
 /** A prefill whose blocks are the source of a running WRITE must stay: its writes name them. */
@@ -215,21 +230,43 @@ function grow(state: SchedulerState, served: Served, tokensTo: number, emit: Emi
 }
 
 function preempt(state: SchedulerState, victim: Served, emit: Emit): void {
+  if (victim.status === 'running') {
+    state.running.splice(state.running.indexOf(victim), 1);
+    victim.status = 'waiting';
+    state.waiting.unshift(victim);
+  }
+  takeBack(state, victim, emit);
+}
+
+/** Frees what a request holds; it will be computed anew from its first token. */
+function takeBack(state: SchedulerState, victim: Served, emit: Emit): void {
   goal(emit, 'preemption');
-  state.running.splice(state.running.indexOf(victim), 1);
   free(state, victim, emit);
-  victim.status = 'waiting';
   victim.computed = 0;
   victim.cachedTo = 0;
   victim.fresh = true;
-  state.waiting.unshift(victim);
+}
+
+/**
+ * Requests whose load has ended wait with their blocks. When nothing runs and the first of the queue still lacks blocks,
+ * they could wait for each other for ever: the last of them gives its blocks back.
+ */
+function breakBlockDeadlock(state: SchedulerState, emit: Emit): boolean {
+  if (state.running.length > 0) return false;
+  const victim = state.waiting.findLast((served, index) => index > 0 && served.blocks.length > 0);
+  if (victim === undefined) return false;
+  takeBack(state, victim, emit);
+  return true;
 }
 
 function admitWaiting(state: SchedulerState, items: StepItem[], budget: number, at: number, emit: Emit): void {
   while (budget > 0 && state.waiting.length > 0 && state.running.length < state.config.batchRequestsMax) {
     const served = state.waiting[0]!;
     const external = admit(state, served, at, emit);
-    if (external === null) return;
+    if (external === null) {
+      if (breakBlockDeadlock(state, emit)) continue;
+      return;
+    }
     state.waiting.shift();
     if (external.async && external.tokens > 0) {
       served.status = 'loading';

@@ -1,0 +1,100 @@
+import { UsageError } from '../../base/failure.ts';
+
+/**
+ * The eight faults that the review of the first connector found. Each has a switch of its own: in the set it is on, as
+ * first written; absent it is mended, and everything else is the same code.
+ */
+
+export const FAULT_IDS = ['F1', 'F2', 'F3', 'F4', 'F5', 'F6', 'F7', 'F8'] as const;
+export type FaultId = (typeof FAULT_IDS)[number];
+export type FaultSet = ReadonlySet<FaultId>;
+
+export interface Fault {
+  /** The part of the connector or proxy that has it. */
+  readonly where: string;
+  readonly what: string;
+  /** The invariants of docs/INVARIANTS.md that break, the usual one first. */
+  readonly breaks: readonly string[];
+  /** Every place (see Violation) at which it has been seen to show. */
+  readonly places: readonly RegExp[];
+}
+
+export const FAULTS: { readonly [F in FaultId]: Fault } = {
+  F1: {
+    where: 'notify listener',
+    what: 'the error path for bytes that are not UTF-8 names the text that only a good decode would have set',
+    breaks: ['I7'],
+    places: [/^(prefill|decode) rank notify listener$/],
+  },
+  F2: {
+    where: 'background handshake',
+    what: 'a second request for one remote finds its handshake running and uses sizes that were never set',
+    breaks: ['I7'],
+    places: [/^(prefill|decode) rank main \(background handshake\)$/],
+  },
+  F3: {
+    where: 'registering caches',
+    what: 'every layer is recorded with the cell size of the last one',
+    breaks: ['I4'],
+    places: [/^decode rank attention$/],
+  },
+  F4: {
+    where: 'proxy, choice of DP rank',
+    what: 'the chooser ignores its argument and takes the global request counter',
+    breaks: ['I6'],
+    places: [/^proxy choice of (prefill|decode) DP rank$/],
+  },
+  F5: {
+    where: 'proxy, choice of DP rank',
+    what: 'the counter is divided by the number of fields of an instance record, not by the number of instances',
+    breaks: ['I6'],
+    places: [/^proxy choice of (prefill|decode) DP rank$/],
+  },
+  F6: {
+    where: 'write worker start',
+    what: 'the "started" flag is tested and set outside the lock: two callers start two write workers',
+    breaks: ['I2', 'I4', 'I5', 'I10'],
+    places: [/^prefill rank waits for .+$/, /^decode rank attention$/, /^prefill rank report$/],
+  },
+  F7: {
+    where: 'save call',
+    what: 'with no request to save the remote id stays unset, and the wait for its ready flag never ends',
+    breaks: ['I9'],
+    places: [/^prefill rank main \(save call\)$/],
+  },
+  F8: {
+    where: "building the step's metadata",
+    what: 'every scheduled request is looked up among those that wait for their last chunk',
+    breaks: ['I7'],
+    places: [/^prefill scheduler (main|build metadata)$/],
+  },
+};
+
+/** The faults a scenario names. @throws UsageError FAULT-UNKNOWN */
+export function faultSet(names: readonly string[]): FaultSet {
+  const faults = new Set<FaultId>();
+  for (const name of names) {
+    const fault = FAULT_IDS.find((id) => id === name);
+    if (fault === undefined) {
+      throw new UsageError('FAULT-UNKNOWN', `the as-written connector has no fault ${name}; it has ${FAULT_IDS.join(', ')}`);
+    }
+    faults.add(fault);
+  }
+  return faults;
+}
+
+/** An exception that ends a thread of the first connector; `thread` names the thread and the part of it. */
+export class ThreadDeath extends Error {
+  override readonly name = 'ThreadDeath';
+  readonly thread: string;
+  constructor(thread: string, cause: string) {
+    super(cause);
+    this.thread = thread;
+  }
+}
+
+/** A variable of the first connector that some path sets and another one reads: unset is an exception there too. */
+export function assigned<T>(value: T | undefined, thread: string, variable: string): T {
+  if (value === undefined) throw new ThreadDeath(thread, `${variable} is used before it is set`);
+  return value;
+}

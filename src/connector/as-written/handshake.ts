@@ -1,0 +1,148 @@
+import type { ActorId, EngineId, EngineSpec } from '../../base/topology.ts';
+import { sourceRanks, targetRanks } from '../../kv/view.ts';
+import { assigned } from './faults.ts';
+import { nameOf, type RemoteId, say, type WorkerState } from './state.ts';
+import { acquire, raise, type Routine, release, TURN } from './threads.ts';
+import { engineReplyBytes, memoryReplyBytes, metaRequestBytes, readReplies } from './wire.ts';
+import { queueWrite } from './writer.ts';
+
+/** The handshake: a listener that answers, an executor that asks, and the start of one from the main thread. */
+
+const BASE_PORT = 6301;
+
+/** A remote instance as the initiator must know it: whom to ask, and how many ranks of each kind there are. */
+interface RemoteSizes {
+  readonly host: string;
+  readonly firstPort: number;
+  readonly dpSize: number;
+  readonly tpSize: number;
+}
+
+export function remoteOf(state: WorkerState, engine: EngineId): RemoteId {
+  return state.env.topology.engines[engine]!.instance;
+}
+
+/** The engines of a remote instance in DP order. */
+function enginesOf(state: WorkerState, remote: RemoteId): EngineSpec[] {
+  const { topology, spec } = state.env;
+  return topology.engines.filter((engine) => engine.role !== spec.role && engine.instance === remote);
+}
+
+export function remoteName(state: WorkerState, remote: RemoteId): string {
+  return `${state.env.spec.role === 'prefill' ? 'D' : 'P'}${remote}`;
+}
+
+/** The ranks of a remote engine whose heads meet this rank's. */
+export function peersAt(state: WorkerState, engine: EngineSpec): ActorId[] {
+  const { env } = state;
+  const own = env.spec.ranks.length;
+  const theirs = engine.ranks.length;
+  const ranks = env.spec.role === 'prefill' ? targetRanks(env.heads, own, theirs, env.tpRank) : sourceRanks(env.heads, theirs, own, env.tpRank);
+  return ranks.map((rank) => engine.ranks[rank]!);
+}
+
+// --- the listener -------------------------------------------------------------------------------------------------
+
+export function* handshakeListener(state: WorkerState): Routine {
+  for (;;) {
+    const asker = state.metaRequests.shift();
+    if (asker === undefined) {
+      yield state.metaRequested;
+      continue;
+    }
+    const { self, tpRank } = state.env;
+    const name = nameOf(state, self);
+    state.emit({ kind: 'send', to: asker, message: engineReplyBytes(name, BASE_PORT + self, state.views) });
+    state.emit({ kind: 'send', to: asker, message: memoryReplyBytes(name, tpRank, state.views) });
+  }
+}
+
+// --- the executor -------------------------------------------------------------------------------------------------
+
+export function* handshakeExecutor(state: WorkerState): Routine {
+  for (;;) {
+    const job = state.jobs.shift();
+    if (job === undefined) yield state.jobQueued;
+    else yield* job();
+  }
+}
+
+/** Asks the ranks of one DP rank, one after the other, and registers the engine. */
+function* askEngine(state: WorkerState, engine: EngineSpec): Routine {
+  for (const peer of peersAt(state, engine)) {
+    state.asking = peer;
+    state.emit({ kind: 'send', to: peer, message: metaRequestBytes() });
+    while (state.replies.length < 2) yield state.replied;
+    const [first, second] = state.replies.splice(0, 2);
+    state.peerViews.set(peer, readReplies(first!.bytes, second!.bytes).views);
+  }
+  state.asking = -1;
+  yield* acquire(state.handshakeLock, 'handshake executor');
+  state.registered.add(engine.engine);
+  release(state.handshakeLock, state.emit);
+}
+
+/** Runs after the last DP rank's job: the remote is ready, and the tasks that waited for it are queued. */
+function* endHandshake(state: WorkerState, remote: RemoteId): Routine {
+  yield* acquire(state.handshakeLock, 'handshake executor');
+  state.futures.delete(remote);
+  state.readyTasks.push(...(state.waitingTasks.get(remote) ?? []));
+  state.waitingTasks.delete(remote);
+  state.readyFlags.add(remote);
+  say(state, () => `handshake executor: ${remoteName(state, remote)} is ready, ${state.readyTasks.length} write tasks waited for it`);
+  release(state.handshakeLock, state.emit);
+  raise(state.handshakeEnded, state.emit);
+  for (;;) {
+    const task = state.readyTasks.shift();
+    if (task === undefined) return;
+    yield* queueWrite(state, task, 'handshake executor');
+  }
+}
+
+// --- the start, from the main thread ------------------------------------------------------------------------------
+
+/**
+ * Starts the handshake with a remote unless one runs. The caller holds the handshake lock.
+ *
+ * F2: the remote's sizes are looked up only if no handshake runs, and used in either case.
+ */
+export function backgroundHandshake(state: WorkerState, remote: RemoteId): void {
+  const isRunning = state.futures.has(remote);
+  let sizes: RemoteSizes | undefined;
+  if (!isRunning) sizes = sizesOf(state, remote);
+  else noteShared(state, remote);
+  if (isRunning && !state.faults.has('F2')) return;
+  const { dpSize } = assigned(sizes, 'main (background handshake)', `background handshake with ${remoteName(state, remote)}, which runs already: dpSize`);
+  const engines = enginesOf(state, remote);
+  for (let dpRank = 0; dpRank < dpSize; dpRank++) state.jobs.push(() => askEngine(state, engines[dpRank]!));
+  state.jobs.push(() => endHandshake(state, remote));
+  state.futures.add(remote);
+  raise(state.jobQueued, state.emit);
+}
+
+function noteShared(state: WorkerState, remote: RemoteId): void {
+  state.emit({ kind: 'note', note: { kind: 'goal', name: 'handshake-shared' } });
+  say(state, () => `main: a handshake with ${remoteName(state, remote)} runs already; its host, port and sizes are not looked up again`);
+}
+
+function sizesOf(state: WorkerState, remote: RemoteId): RemoteSizes {
+  const [first] = enginesOf(state, remote);
+  const { dpSize, ranks } = first!;
+  return { host: remoteName(state, remote), firstPort: BASE_PORT + ranks[0]!, dpSize, tpSize: ranks.length };
+}
+
+/** READ, D: the engine is registered when this ends. */
+export function* needHandshake(state: WorkerState, engine: EngineId): Routine {
+  yield* acquire(state.handshakeLock, 'main');
+  if (!state.registered.has(engine)) backgroundHandshake(state, remoteOf(state, engine));
+  release(state.handshakeLock, state.emit);
+  yield TURN;
+}
+
+/** Opens the session with a peer rank on first use. */
+export function needSession(state: WorkerState, peer: ActorId): void {
+  if (state.connected.has(peer)) return;
+  state.connected.add(peer);
+  const { queuePairs, sendQueueDepth } = state.env;
+  state.emit({ kind: 'connect', peer, queuePairs, sendQueueDepth });
+}

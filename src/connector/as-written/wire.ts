@@ -1,0 +1,165 @@
+import { decode, encode } from '@msgpack/msgpack';
+import { decodeUtf8, encodeUtf8 } from '../../base/utf8.ts';
+import type { BlockId, RequestId, TransferId } from '../../base/topology.ts';
+import { packEngineDesc, packMemoryDesc, unpackEngineDesc, unpackMemoryDesc } from '../../io/descriptors.ts';
+import type { CacheView } from '../../kv/view.ts';
+import type { BytesMessage } from '../../wire/messages.ts';
+
+/**
+ * The first connector's messages as real bytes. A receiver tells them apart by trying: a msgpack map is a block list,
+ * anything else is taken for text. Source: wire.md 6.5.
+ */
+
+/** D's scheduler to each rank of P: where P may write. */
+export interface RemoteBlocks {
+  readonly request: RequestId;
+  readonly transfer: TransferId;
+  readonly blocks: readonly BlockId[];
+  /** D's DP rank: P knows D by its instance. */
+  readonly decodeRank: number;
+}
+
+export type Notification =
+  | ({ readonly kind: 'remoteBlocks' } & RemoteBlocks)
+  /** WRITE: all layers of the transfer are there. */
+  | { readonly kind: 'completion'; readonly transfer: TransferId }
+  /** READ: the blocks of the request are no longer needed. */
+  | { readonly kind: 'release'; readonly request: RequestId }
+  | { readonly kind: 'unknown'; readonly cause: string };
+
+export function remoteBlocksBytes(blocks: RemoteBlocks): BytesMessage {
+  const bytes = encode({
+    req_id: `req-${blocks.request}`,
+    transfer_id: `tx-${blocks.transfer}`,
+    block_notify_list: blocks.blocks,
+    decode_rank: blocks.decodeRank,
+    type: 'remote_blocks',
+  });
+  return { kind: 'bytes', port: 'notify', bytes };
+}
+
+export function completionBytes(transfer: TransferId): BytesMessage {
+  return { kind: 'bytes', port: 'notify', bytes: encodeUtf8(`tx-${transfer}`) };
+}
+
+export function releaseBytes(request: RequestId): BytesMessage {
+  return { kind: 'bytes', port: 'notify', bytes: encodeUtf8(`req-${request}`) };
+}
+
+/** The block list in the bytes, or null when they are no msgpack map. */
+export function readMap(bytes: Uint8Array): Notification | null {
+  let value: unknown;
+  try {
+    value = decode(bytes);
+  } catch {
+    // Not msgpack: the sender means text.
+    return null;
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return null;
+  return remoteBlocksOf(value as { readonly [field: string]: unknown });
+}
+
+function remoteBlocksOf(map: { readonly [field: string]: unknown }): Notification {
+  const { type, block_notify_list: blocks, decode_rank: decodeRank } = map;
+  const request = numberAfter('req-', map['req_id']);
+  const transfer = numberAfter('tx-', map['transfer_id']);
+  const known = type === 'remote_blocks' && request !== null && transfer !== null;
+  if (known && isIndices(blocks) && isIndex(decodeRank)) return { kind: 'remoteBlocks', request, transfer, blocks, decodeRank };
+  return { kind: 'unknown', cause: `a map of type ${String(type)} is no block list` };
+}
+
+export function readText(text: string): Notification {
+  const transfer = numberAfter('tx-', text);
+  if (transfer !== null) return { kind: 'completion', transfer };
+  const request = numberAfter('req-', text);
+  if (request !== null) return { kind: 'release', request };
+  return { kind: 'unknown', cause: `"${text}" is no id` };
+}
+
+function numberAfter(prefix: string, text: unknown): number | null {
+  if (typeof text !== 'string' || !text.startsWith(prefix)) return null;
+  const digits = text.slice(prefix.length);
+  return /^\d{1,9}$/.test(digits) ? Number(digits) : null;
+}
+
+function isIndex(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
+}
+
+function isIndices(value: unknown): value is number[] {
+  return Array.isArray(value) && value.every(isIndex);
+}
+
+// --- handshake ----------------------------------------------------------------------------------------------------
+
+const META_REQUEST = 'get_meta_msg';
+
+export function metaRequestBytes(): BytesMessage {
+  return { kind: 'bytes', port: 'handshake', bytes: encodeUtf8(META_REQUEST) };
+}
+
+export function isMetaRequest(bytes: Uint8Array): boolean {
+  return bytes.length === META_REQUEST.length && decodeUtf8(bytes) === META_REQUEST;
+}
+
+/** Block length of one layer, taken apart: what a peer needs to find a cell in it. */
+const LENGTHS = ['blockStride', 'partStride', 'tokenStride', 'headStride', 'cellBytes', 'slots', 'parts', 'headFirst', 'headCount'] as const;
+
+/** First reply: who this engine is and how its caches are laid out. */
+export function engineReplyBytes(name: string, port: number, views: readonly CacheView[]): BytesMessage {
+  const agent = packEngineDesc({ key: name, nodeId: '', hostname: name, host: '127.0.0.1', port, pid: port });
+  const bytes = encode({
+    engine_id: name,
+    agent_metadata: agent,
+    kv_caches_base_addr: views.map((view) => view.base),
+    num_blocks: views[0]!.blockCount,
+    block_len: views.map((view) => LENGTHS.map((name) => view[name])),
+    attn_backend_name: 'SIMULATED',
+  });
+  return { kind: 'bytes', port: 'handshake', bytes };
+}
+
+/** Second reply: a packed memory descriptor for each layer. */
+export function memoryReplyBytes(name: string, tpRank: number, views: readonly CacheView[]): BytesMessage {
+  const bytes = encode(views.map((view) => [packMemoryDesc(memoryDescOf(name, tpRank, view))]));
+  return { kind: 'bytes', port: 'handshake', bytes };
+}
+
+function memoryDescOf(engineKey: string, deviceId: number, view: CacheView): Parameters<typeof packMemoryDesc>[0] {
+  return {
+    engineKey,
+    id: view.layer,
+    deviceId,
+    deviceBusId: '',
+    data: BigInt(view.base),
+    size: BigInt(view.bytes),
+    loc: 2,
+    ipcHandle: new Uint8Array(64),
+    numaNode: -1,
+    ipcOffset: 0n,
+    fabricHandle: new Uint8Array(64),
+    vpodId: -1,
+    vpodPpodId: '',
+    fabricOffset: 0n,
+    fabricAllocSize: 0n,
+  };
+}
+
+interface EngineReply {
+  readonly agent_metadata: Uint8Array;
+  readonly num_blocks: number;
+  readonly block_len: readonly (readonly number[])[];
+}
+
+/** The peer's caches from its two replies. The first connector trusts its peers: it checks nothing here. */
+export function readReplies(engineBytes: Uint8Array, memoryBytes: Uint8Array): { readonly key: string; readonly views: CacheView[] } {
+  const engine = decode(engineBytes) as EngineReply;
+  const layers = decode(memoryBytes) as readonly (readonly Uint8Array[])[];
+  const { key } = unpackEngineDesc(engine.agent_metadata);
+  const views = layers.map(([packed], layer) => {
+    const memory = unpackMemoryDesc(packed!);
+    const lengths = Object.fromEntries(LENGTHS.map((name, index) => [name, engine.block_len[layer]![index]!])) as { [N in (typeof LENGTHS)[number]]: number };
+    return { layer, base: Number(memory.data), bytes: Number(memory.size), blockCount: engine.num_blocks, ...lengths };
+  });
+  return { key, views };
+}

@@ -1,0 +1,156 @@
+import type { ActorId, EngineSpec, TransferId } from '../../base/topology.ts';
+import { planRuns } from '../../kv/plan.ts';
+import type { PostedBatch } from '../../wire/machine.ts';
+import { ThreadDeath } from './faults.ts';
+import { needSession, peersAt } from './sessions.ts';
+import { markSent } from './notify.ts';
+import { say, type SaveOrder, THREAD, type WorkerState, type WriteTask } from './state.ts';
+import { acquire, raise, type Routine, release, spawn, TURN } from './threads.ts';
+import { completionBytes } from './wire.ts';
+
+/** WRITE, P: the queue of write tasks and the worker that takes them from it. */
+
+/** Any thread: hands a task to the write worker, which is started on first use. */
+export function* queueWrite(state: WorkerState, task: WriteTask, caller: string): Routine {
+  yield* startWriteWorker(state, caller);
+  state.tasks.push(task);
+  raise(state.workArrived, state.emit);
+}
+
+/** F6: test and set of the flag are outside the lock, so that a second caller may pass between them. */
+function* startWriteWorker(state: WorkerState, caller: string): Routine {
+  const isLocked = !state.faults.has('F6');
+  if (isLocked) yield* acquire(state.startLock, caller);
+  const wasStarted = state.workerStarted;
+  if (!wasStarted) {
+    yield TURN;
+    state.workerStarted = true;
+    spawnWriteWorker(state, caller);
+  }
+  if (isLocked) release(state.startLock, state.emit);
+}
+
+function spawnWriteWorker(state: WorkerState, caller: string): void {
+  const ordinal = ++state.writeWorkers;
+  const name = `write worker ${ordinal}`;
+  say(state, () => `${caller}: saw no write worker started and starts write worker ${ordinal}${ordinal > 1 ? `, although ${ordinal - 1} is running` : ''}`);
+  spawn(state.threads, THREAD.firstWriter + ordinal - 1, name, writeWorker(state, name), state.emit);
+}
+
+function* writeWorker(state: WorkerState, name: string): Routine {
+  for (;;) {
+    yield* retryDeferred(state, name);
+    const task = state.tasks.shift();
+    if (task !== undefined) yield* takeTask(state, task, name);
+    else if (!state.deferred.some((deferred) => knowsRemote(state, deferred))) yield state.workArrived;
+  }
+}
+
+function knowsRemote(state: WorkerState, task: WriteTask): boolean {
+  return state.remoteBlocks.has(task.save.transfer);
+}
+
+function* takeTask(state: WorkerState, task: WriteTask, name: string): Routine {
+  if (knowsRemote(state, task)) return yield* write(state, task, name);
+  state.emit({ kind: 'note', note: { kind: 'goal', name: 'write-deferred' } });
+  state.deferred.push(task);
+}
+
+/** Goes through the deferred tasks and then replaces their list, in good faith that no other worker does. */
+function* retryDeferred(state: WorkerState, name: string): Routine {
+  if (state.deferred.length === 0) return;
+  const seen = state.deferred;
+  const still: WriteTask[] = [];
+  for (const task of seen) {
+    if (knowsRemote(state, task)) yield* write(state, task, name);
+    else still.push(task);
+  }
+  yield TURN;
+  const lost = state.deferred.filter((task) => !seen.includes(task) && !still.includes(task));
+  if (lost.length > 0) say(state, () => `${name}: replaces the list of deferred tasks and loses ${describe(lost)}, which another worker had put off`);
+  state.deferred = still;
+}
+
+function describe(tasks: readonly WriteTask[]): string {
+  return tasks.map(({ save, layer }) => `layer ${layer} of transfer ${save.transfer}`).join(', ');
+}
+
+/** Writes one layer of one request; the task that counts the last layer ends the transfer. */
+function* write(state: WorkerState, task: WriteTask, name: string): Routine {
+  const { save } = task;
+  const { transfer } = save;
+  const { blocks, decodeRank } = state.remoteBlocks.get(transfer)!;
+  const engine = decodeEngine(state, save, decodeRank);
+  const targets = peersAt(state, engine);
+  // The device's event: the layer is computed when it has passed.
+  yield TURN;
+  for (const target of targets) postLayer(state, task, target, blocks);
+  const counted = state.layersDone.get(transfer) ?? 0;
+  yield TURN;
+  const now = state.layersDone.get(transfer) ?? 0;
+  if (now !== counted) say(state, () => `${name}: the count of layers of transfer ${transfer} was ${counted} when read and is ${now} now; it becomes ${counted + 1}: an update is lost`);
+  state.layersDone.set(transfer, counted + 1);
+  if (counted + 1 === state.views.length) yield* endTransfer(state, save, targets, name);
+}
+
+/** P knows D by its instance and DP rank. */
+function decodeEngine(state: WorkerState, save: SaveOrder, decodeRank: number): EngineSpec {
+  const { engines } = state.env.topology;
+  const { instance } = engines[save.remoteEngine]!;
+  return engines.find((engine) => engine.role === 'decode' && engine.instance === instance && engine.dpRank === decodeRank)!;
+}
+
+function postLayer(state: WorkerState, { save, layer }: WriteTask, peer: ActorId, remoteBlocks: readonly number[]): void {
+  const runs: number[] = [];
+  const local = state.views[layer]!;
+  const remote = state.peerViews.get(peer)![layer]!;
+  planRuns(local, { blocks: save.blocks, firstToken: 0 }, remote, { blocks: remoteBlocks, firstToken: 0 }, 0, save.tokens, runs);
+  const blockCount = Math.ceil(save.tokens / local.slots);
+  const { transfer, request } = save;
+  const tag = post(state, {
+    peer,
+    operation: 'write',
+    transfer,
+    request,
+    layer,
+    runs,
+    localBlocks: save.blocks.slice(0, blockCount),
+    remoteBlocks: remoteBlocks.slice(0, blockCount),
+  });
+  const statuses = state.statuses.get(transfer) ?? [];
+  statuses.push(tag);
+  state.statuses.set(transfer, statuses);
+}
+
+/** Posts one batch on the peer's session; the first connector has one queue pair and no thought of a full one. */
+export function post(state: WorkerState, batch: Omit<PostedBatch, 'tag' | 'queuePair' | 'part'>): number {
+  needSession(state, batch.peer);
+  const tag = state.nextTag++;
+  state.inFlight.set(tag, batch.peer);
+  state.emit({ kind: 'post', batch: { ...batch, tag, queuePair: 0, part: 0 } });
+  return tag;
+}
+
+/** Waits for the statuses of everything that was posted for the transfer, then tells both sides. */
+function* endTransfer(state: WorkerState, { transfer, request }: SaveOrder, targets: readonly ActorId[], name: string): Routine {
+  for (const tag of state.statuses.get(transfer) ?? []) {
+    while (state.inFlight.has(tag)) yield state.batchEnded;
+  }
+  say(state, () => `${name}: ${state.views.length} layers of transfer ${transfer} are counted, so all of it has been written`);
+  forgetTransfer(state, transfer);
+  for (const target of targets) state.emit({ kind: 'send', to: target, message: completionBytes(transfer) });
+  markSent(state, request);
+}
+
+function forgetTransfer(state: WorkerState, transfer: TransferId): void {
+  state.statuses.delete(transfer);
+  state.layersDone.delete(transfer);
+  state.remoteBlocks.delete(transfer);
+}
+
+/** A batch has ended; the thread that waits for it looks again. */
+export function onBatchEnded(state: WorkerState, tag: number, ok: boolean): void {
+  state.inFlight.delete(tag);
+  if (!ok) throw new ThreadDeath('completion queue', `batch ${tag} failed, for which the first connector has no plan`);
+  raise(state.batchEnded, state.emit);
+}

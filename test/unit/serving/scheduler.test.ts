@@ -1,0 +1,567 @@
+import { describe, expect, test } from 'vitest';
+import { layTopology, type Mode, PROXY } from '../../../src/base/topology.ts';
+import type { ConnectorScheduler, FinishVerdict, Matched, RequestView } from '../../../src/connector/plug.ts';
+import { createScheduler, schedulerWaits, stepScheduler } from '../../../src/serving/scheduler.ts';
+import type { Effect, Goal, Note } from '../../../src/wire/machine.ts';
+import type { Answer, Generate, LocalMessage, Message, StepItem } from '../../../src/wire/messages.ts';
+
+type RunStep = Extract<LocalMessage, { kind: 'runStep' }>;
+
+/** A connector that does nothing unless a test says otherwise, and remembers how it was called. */
+class StubConnector implements ConnectorScheduler {
+  readonly calls: string[] = [];
+  matched: (view: RequestView) => Matched = () => ({ tokens: 0, async: false });
+  verdict: FinishVerdict = { keepBlocks: false, params: null };
+  keepOnAbort = false;
+  meta: unknown = null;
+
+  getNumNewMatchedTokens(view: RequestView, computed: number): Matched {
+    const matched = this.matched(view);
+    return { ...matched, tokens: Math.max(0, matched.tokens - computed) };
+  }
+  updateStateAfterAlloc(view: RequestView, externalTokens: number): void {
+    this.calls.push(`alloc ${view.request} ${externalTokens}`);
+  }
+  buildConnectorMeta(): unknown {
+    const { meta } = this;
+    this.meta = null;
+    return meta;
+  }
+  hasMeta(): boolean {
+    return this.meta !== null;
+  }
+  requestFinished(view: RequestView): FinishVerdict {
+    this.calls.push(`finished ${view.request}`);
+    return this.verdict;
+  }
+  requestAborted(view: RequestView): boolean {
+    this.calls.push(`aborted ${view.request}`);
+    return this.keepOnAbort;
+  }
+  requestForgotten(request: number): void {
+    this.calls.push(`forgotten ${request}`);
+  }
+  census(): number {
+    return 0;
+  }
+}
+
+interface Options {
+  readonly mode?: Mode;
+  readonly tp?: number;
+  readonly blocks?: number;
+  readonly batchTokensMax?: number;
+  readonly batchRequestsMax?: number;
+  readonly lookAheadTokens?: number;
+}
+
+const BLOCK_TOKENS = 4;
+
+/** One scheduler, its ranks and the proxy played by the test. */
+class Bench {
+  readonly connector = new StubConnector();
+  readonly scheduler: number;
+  readonly ranks: readonly number[];
+  readonly answers: Answer[] = [];
+  readonly notes: Note[] = [];
+  readonly state;
+  step: RunStep | null = null;
+  turns = 0;
+
+  constructor(options: Options = {}) {
+    const {
+      mode = 'write',
+      tp = 1,
+      blocks = 12,
+      batchTokensMax = 8,
+      batchRequestsMax = 8,
+      lookAheadTokens = 0,
+    } = options;
+    const topology = layTopology({
+      mode,
+      prefillInstances: 1,
+      decodeInstances: 1,
+      prefillDp: 1,
+      decodeDp: 1,
+      prefillTp: tp,
+      decodeTp: 1,
+    });
+    const spec = topology.engines[0]!;
+    this.scheduler = spec.scheduler;
+    this.ranks = spec.ranks;
+    const config = {
+      spec,
+      mode,
+      blocks,
+      blockTokens: BLOCK_TOKENS,
+      batchTokensMax,
+      batchRequestsMax,
+      lookAheadTokens,
+      scheduleMicros: 2,
+    };
+    this.state = createScheduler(config, this.connector);
+  }
+
+  readonly #emit = (effect: Effect): void => {
+    if (effect.kind === 'turn') this.turns++;
+    if (effect.kind === 'note') this.notes.push(effect.note);
+    if (effect.kind === 'send' && effect.to === PROXY) this.answers.push(effect.message as Answer);
+    if (effect.kind === 'send' && this.ranks.includes(effect.to)) this.step = effect.message as RunStep;
+  };
+
+  tell(from: number, message: Message): void {
+    stepScheduler(this.state, 0, { kind: 'message', from, message }, this.#emit);
+  }
+
+  ask(
+    request: number,
+    promptTokens: number,
+    change: Partial<Generate> & { keys?: readonly number[] } = {},
+  ): void {
+    const { keys, ...rest } = change;
+    const maxTokens = rest.maxTokens ?? 1;
+    const full = Math.floor(promptTokens / BLOCK_TOKENS);
+    const blockKeys = keys ?? Array.from({ length: full }, (_, index) => request * 1000 + index);
+    const prompt = { request, promptTokens, maxTokens, lineageAddress: 4096 * request, blockKeys };
+    const generate: Generate = {
+      kind: 'generate',
+      request,
+      transfer: 100 + request,
+      leg: 'whole',
+      prompt,
+      maxTokens,
+      remoteEngine: 1,
+      params: null,
+      ...rest,
+    };
+    this.tell(PROXY, generate);
+  }
+
+  abort(request: number): void {
+    this.tell(PROXY, { kind: 'abort', request, transfer: 100 + request });
+  }
+
+  report(tpRank: number, end: 'sent' | 'received' | 'failed', request: number): void {
+    const none = { sent: [], received: [], failed: [] };
+    this.tell(this.ranks[tpRank]!, { kind: 'report', tpRank, ...none, [end]: [request] });
+  }
+
+  /** Takes the pending turn, if there is one; the items of the step it starts, or null when none starts. */
+  turn(): readonly StepItem[] | null {
+    this.step = null;
+    if (this.turns === 0) return null;
+    this.turns = 0;
+    stepScheduler(this.state, 0, { kind: 'turn', thread: 0 }, this.#emit);
+    return (this.step as RunStep | null)?.items ?? null;
+  }
+
+  /** Every rank ends the step in flight with these sums. */
+  done(sum = 1): void {
+    const flight = this.state.inFlight!;
+    this.ranks.forEach((rank, tpRank) => {
+      this.tell(rank, { kind: 'stepDone', step: flight.step, tpRank, sums: flight.items.map(() => sum) });
+    });
+  }
+
+  /** Steps until nothing is left to do; the items of each, as `request:from-to`. */
+  runOut(): string[] {
+    const steps: string[] = [];
+    for (let items = this.turn(); items !== null; items = this.turn()) {
+      if (items.length === 0) continue;
+      steps.push(items.map((item) => `${item.request}:${item.tokenFrom}-${item.tokenTo}`).join(' '));
+      this.done();
+      if (steps.length > 100) break;
+    }
+    return steps;
+  }
+
+  goals(): Goal[] {
+    return this.notes.flatMap((note) => (note.kind === 'goal' ? [note.name] : []));
+  }
+
+  refusals(): string[] {
+    return this.notes.flatMap((note) => (note.kind === 'refused' ? [note.cause] : []));
+  }
+}
+
+describe('a batch', () => {
+  test('cuts a long prompt into chunks of the token budget', () => {
+    const bench = new Bench();
+    bench.ask(0, 19);
+    expect(bench.runOut()).toEqual(['0:0-8', '0:8-16', '0:16-19']);
+    expect(bench.goals().filter((goal) => goal === 'chunked-prefill')).toHaveLength(2);
+    expect(bench.answers).toHaveLength(1);
+  });
+
+  test('takes running requests before waiting ones and gives the rest of the budget to the next', () => {
+    const bench = new Bench();
+    bench.ask(0, 11, { maxTokens: 3 });
+    expect(bench.turn()!.map((item) => [item.request, item.tokenFrom, item.tokenTo])).toEqual([[0, 0, 8]]);
+    bench.ask(1, 7);
+    bench.done();
+    expect(bench.turn()!.map((item) => [item.request, item.tokenFrom, item.tokenTo])).toEqual([
+      [0, 8, 11],
+      [1, 0, 5],
+    ]);
+    bench.done();
+    expect(bench.runOut()).toEqual(['0:11-12 1:5-7', '0:12-13']);
+  });
+
+  test('has at most the allowed number of requests', () => {
+    const bench = new Bench({ batchRequestsMax: 2 });
+    for (const request of [0, 1, 2]) bench.ask(request, 2);
+    expect(bench.runOut()).toEqual(['0:0-2 1:0-2', '2:0-2']);
+  });
+
+  test('is one at a time: nothing is scheduled while a step runs, and a stale end is ignored', () => {
+    const bench = new Bench();
+    bench.ask(0, 8);
+    bench.turn();
+    bench.ask(1, 4);
+    expect(bench.turns).toBe(0);
+    bench.tell(bench.ranks[0]!, { kind: 'stepDone', step: 7, tpRank: 0, sums: [9] });
+    expect(bench.state.inFlight).not.toBeNull();
+    bench.done();
+    expect(bench.runOut()).toEqual(['1:0-4']);
+  });
+
+  test('ends when every rank has ended it, and a token is the sum over ranks', () => {
+    const bench = new Bench({ tp: 2 });
+    bench.ask(0, 4);
+    bench.turn();
+    const { step } = bench.state.inFlight!;
+    bench.tell(bench.ranks[0]!, { kind: 'stepDone', step, tpRank: 0, sums: [0xffff_fffe] });
+    expect(bench.answers).toEqual([]);
+    bench.tell(bench.ranks[1]!, { kind: 'stepDone', step, tpRank: 1, sums: [7] });
+    expect(bench.answers.map(({ ok, tokens }) => ({ ok, tokens }))).toEqual([{ ok: true, tokens: [5] }]);
+  });
+
+  test('marks the first step of a request as fresh, and no other', () => {
+    const bench = new Bench();
+    bench.ask(0, 12, { maxTokens: 2 });
+    const fresh: boolean[] = [];
+    for (let items = bench.turn(); items !== null; items = bench.turn()) {
+      fresh.push(items[0]!.fresh);
+      bench.done();
+    }
+    expect(fresh).toEqual([true, false, false]);
+  });
+
+  test('allocates look-ahead slots beyond the tokens it computes', () => {
+    const plain = new Bench();
+    plain.ask(0, 4);
+    plain.turn();
+    expect(plain.state.pool.freeCount).toBe(11);
+    const ahead = new Bench({ lookAheadTokens: 3 });
+    ahead.ask(0, 4);
+    ahead.turn();
+    expect(ahead.state.pool.freeCount).toBe(10);
+  });
+});
+
+describe('the prefix cache', () => {
+  test('shares full blocks of an equal prefix, never the whole prompt', () => {
+    const bench = new Bench();
+    const keys = [71, 72];
+    bench.ask(0, 8, { keys });
+    bench.runOut();
+    bench.ask(1, 8, { keys });
+    expect(bench.runOut()).toEqual(['1:4-8']);
+    bench.ask(2, 9, { keys });
+    expect(bench.runOut()).toEqual(['2:8-9']);
+    expect(bench.notes.filter((note) => note.kind === 'prefixHit').map((note) => note.tokens)).toEqual([
+      4, 8,
+    ]);
+    expect(bench.state.pool.freeCount).toBe(12);
+  });
+
+  test('shares with a request that is still running, and survives its end', () => {
+    const bench = new Bench();
+    bench.ask(0, 8, { keys: [71, 72], maxTokens: 2 });
+    bench.turn();
+    bench.done();
+    bench.ask(1, 6, { keys: [71], maxTokens: 3 });
+    const shared = bench.turn()!;
+    expect(shared[1]!.blocks[0]).toBe(shared[0]!.blocks[0]);
+    bench.done();
+    expect(bench.runOut()).toEqual(['1:6-7', '1:7-8']);
+    expect(bench.state.pool.freeCount).toBe(12);
+  });
+
+  test('holds only what has been computed: a prompt half done is half found', () => {
+    const bench = new Bench();
+    const keys = [71, 72, 73, 74];
+    bench.ask(0, 16, { keys });
+    bench.turn();
+    bench.done();
+    bench.ask(1, 16, { keys });
+    expect(bench.turn()!.map((item) => [item.request, item.tokenFrom])).toEqual([[0, 8]]);
+    bench.abort(0);
+    bench.done();
+    expect(bench.turn()!.map((item) => [item.request, item.tokenFrom])).toEqual([[1, 12]]);
+  });
+});
+
+describe('preemption', () => {
+  test('takes the youngest, which computes everything again and answers the same number of tokens', () => {
+    const bench = new Bench({ blocks: 4 });
+    bench.ask(0, 7, { maxTokens: 4 });
+    bench.ask(1, 7, { maxTokens: 4, keys: [] });
+    const steps = bench.runOut();
+    expect(steps[0]).toBe('0:0-7 1:0-1');
+    expect(bench.goals().filter((goal) => goal === 'preemption')).toHaveLength(1);
+    const lastOfOld = steps.findIndex((step) => step.startsWith('0:9-10'));
+    const again = steps.findLastIndex((step) => step.includes('1:0-'));
+    expect(lastOfOld).toBeGreaterThan(0);
+    expect(again).toBeGreaterThan(lastOfOld);
+    expect(bench.answers.map(({ request, tokens }) => [request, tokens.length])).toEqual([
+      [0, 4],
+      [1, 4],
+    ]);
+    expect(bench.state.pool.freeCount).toBe(4);
+  });
+
+  test('resumes a request that had generated tokens from its first token on, without asking twice for remote KV', () => {
+    const bench = new Bench({ blocks: 4, batchTokensMax: 16 });
+    bench.ask(0, 7, { maxTokens: 4, keys: [] });
+    bench.ask(1, 7, { maxTokens: 4, keys: [] });
+    const steps = bench.runOut();
+    expect(steps[0]).toBe('0:0-7 1:0-7');
+    const resumed = steps.filter((step) => /^1:0-/.test(step));
+    expect(resumed).toEqual(['1:0-9']);
+    expect(bench.answers.map(({ tokens }) => tokens.length)).toEqual([4, 4]);
+  });
+
+  test('spares a prefill whose blocks are the source of a WRITE: an older request gives way instead', () => {
+    for (const [mode, victim] of [
+      ['write', 0],
+      ['read', 1],
+    ] as const) {
+      const bench = new Bench({ mode, blocks: 6, batchTokensMax: 4 });
+      bench.ask(0, 4, { maxTokens: 9, keys: [] });
+      bench.turn();
+      bench.done();
+      bench.ask(1, 16, { leg: 'prefill', keys: [] });
+      const steps = bench.runOut();
+      expect(bench.goals().filter((goal) => goal === 'preemption')).toHaveLength(1);
+      const starts = [0, 1].map((request) => steps.filter((step) => step.includes(`${request}:0-`)).length);
+      // The first start of request 0 was before.
+      expect([mode, ...starts]).toEqual([mode, victim === 0 ? 1 : 0, victim === 1 ? 2 : 1]);
+      expect(bench.answers.filter(({ ok }) => ok)).toHaveLength(2);
+      expect(bench.state.pool.freeCount).toBe(6);
+    }
+  });
+});
+
+describe('an abort', () => {
+  test('between steps frees at once', () => {
+    const bench = new Bench();
+    bench.ask(0, 16);
+    bench.turn();
+    bench.done();
+    bench.abort(0);
+    expect(bench.state.pool.freeCount).toBe(12);
+    expect(bench.connector.calls).toEqual(['alloc 0 0', 'aborted 0', 'forgotten 0']);
+    expect(bench.runOut()).toEqual([]);
+  });
+
+  test('during a step takes effect after it', () => {
+    const bench = new Bench();
+    bench.ask(0, 16);
+    bench.turn();
+    bench.abort(0);
+    expect(bench.state.pool.freeCount).toBe(10);
+    expect(bench.connector.calls).not.toContain('aborted 0');
+    bench.done();
+    expect(bench.state.pool.freeCount).toBe(12);
+    expect(bench.runOut()).toEqual([]);
+    expect(bench.answers).toEqual([]);
+  });
+
+  test('of a request that ends in the same step finds nothing left to end', () => {
+    const bench = new Bench();
+    bench.ask(0, 4);
+    bench.turn();
+    bench.abort(0);
+    bench.done();
+    expect(bench.answers).toHaveLength(1);
+    expect(bench.connector.calls).not.toContain('aborted 0');
+  });
+
+  test('keeps the blocks until every rank has reported, if the connector says so', () => {
+    const bench = new Bench({ tp: 2 });
+    bench.connector.keepOnAbort = true;
+    bench.ask(0, 16, { leg: 'prefill' });
+    bench.turn();
+    bench.done();
+    bench.abort(0);
+    expect(bench.state.pool.freeCount).toBe(8);
+    bench.report(1, 'sent', 0);
+    expect(bench.state.pool.freeCount).toBe(8);
+    bench.report(1, 'sent', 0);
+    expect(bench.state.pool.freeCount).toBe(8);
+    bench.report(0, 'failed', 0);
+    expect(bench.state.pool.freeCount).toBe(12);
+    expect(bench.state.requests.size).toBe(0);
+  });
+
+  test('tells the ranks at the next turn even if nothing else is to be computed', () => {
+    const bench = new Bench();
+    bench.connector.keepOnAbort = true;
+    bench.ask(0, 16);
+    bench.turn();
+    bench.done();
+    bench.connector.meta = 'cancel';
+    bench.abort(0);
+    expect(bench.turn()).toEqual([]);
+    expect(bench.step!.meta).toBe('cancel');
+    expect(bench.state.inFlight).toBeNull();
+  });
+
+  test('of a request that is not here changes nothing', () => {
+    const bench = new Bench();
+    bench.abort(5);
+    expect([bench.turns, bench.answers.length, bench.notes.length]).toEqual([0, 0, 0]);
+  });
+});
+
+describe('blocks of a finished prefill', () => {
+  test('stay until every rank has reported the end of the transfer', () => {
+    const bench = new Bench({ tp: 2 });
+    bench.connector.verdict = { keepBlocks: true, params: null };
+    bench.ask(0, 8, { leg: 'prefill' });
+    bench.runOut();
+    expect(bench.answers).toHaveLength(1);
+    expect(bench.state.pool.freeCount).toBe(10);
+    expect(schedulerWaits(bench.state).map(({ whom }) => whom)).toEqual(bench.ranks);
+    bench.report(0, 'sent', 0);
+    expect(bench.state.pool.freeCount).toBe(10);
+    expect(schedulerWaits(bench.state).map(({ whom }) => whom)).toEqual([bench.ranks[1]]);
+    bench.report(1, 'sent', 0);
+    expect(bench.state.pool.freeCount).toBe(12);
+    expect(bench.connector.calls.at(-1)).toBe('forgotten 0');
+  });
+
+  test('go at once if every rank reported while the last step ran', () => {
+    const bench = new Bench({ tp: 2 });
+    bench.connector.verdict = { keepBlocks: true, params: null };
+    bench.ask(0, 8, { leg: 'prefill' });
+    bench.turn();
+    bench.report(0, 'sent', 0);
+    bench.report(1, 'sent', 0);
+    bench.done();
+    expect(bench.state.pool.freeCount).toBe(12);
+  });
+});
+
+describe('a load', () => {
+  const loading = (tokens: number, options: Options = {}): Bench => {
+    const bench = new Bench({ tp: 2, ...options });
+    let offered = false;
+    bench.connector.matched = () => {
+      const matched = { tokens: offered ? 0 : tokens, async: true };
+      offered = true;
+      return matched;
+    };
+    bench.ask(0, 9, { leg: 'decode', maxTokens: 2 });
+    expect(bench.turn()).toBeNull();
+    return bench;
+  };
+
+  test('keeps its request out of the batch until every rank has it, and then computes the last token only', () => {
+    const bench = loading(9);
+    expect(bench.connector.calls).toEqual(['alloc 0 9']);
+    bench.report(0, 'received', 0);
+    expect(bench.turn()).toBeNull();
+    bench.report(1, 'received', 0);
+    expect(bench.runOut()).toEqual(['0:8-9', '0:9-10']);
+    expect(bench.state.pool.freeCount).toBe(12);
+  });
+
+  test('that fails at one rank is computed here from the first token on', () => {
+    const bench = loading(9);
+    bench.report(1, 'failed', 0);
+    bench.report(0, 'received', 0);
+    expect(bench.runOut()).toEqual(['0:0-8', '0:8-9', '0:9-10']);
+    expect(bench.goals().filter((goal) => goal === 'load-failed-recomputed')).toHaveLength(1);
+    expect(bench.answers[0]!.tokens).toHaveLength(2);
+  });
+
+  test('makes the loaded blocks findable, a failed one does not', () => {
+    for (const [end, from] of [
+      ['received', 8],
+      ['failed', 0],
+    ] as const) {
+      const bench = loading(9, { batchTokensMax: 4 });
+      bench.report(0, end, 0);
+      bench.report(1, end, 0);
+      bench.connector.matched = () => ({ tokens: 0, async: false });
+      bench.ask(1, 9, { keys: [0, 1] });
+      const items = bench.turn()!;
+      const second = items.find((item) => item.request === 1);
+      expect([end, second === undefined ? 0 : second.tokenFrom]).toEqual([end, from]);
+    }
+  });
+
+  test('allocates for the whole prompt before it begins', () => {
+    const bench = loading(9);
+    expect(bench.state.pool.freeCount).toBe(9);
+  });
+
+  test('that was aborted is freed after the reports and never computed', () => {
+    const bench = loading(9);
+    bench.connector.keepOnAbort = true;
+    bench.abort(0);
+    expect(bench.state.pool.freeCount).toBe(9);
+    bench.report(0, 'received', 0);
+    bench.report(1, 'failed', 0);
+    expect(bench.state.pool.freeCount).toBe(12);
+    expect(bench.runOut()).toEqual([]);
+  });
+
+  test('reported for a request that is not here is refused and survived', () => {
+    const bench = new Bench();
+    bench.report(0, 'received', 77);
+    expect(bench.refusals()).toEqual(['report for request 77, which is not here']);
+  });
+});
+
+describe('admission', () => {
+  test('refuses a request that can never fit, and says so', () => {
+    const bench = new Bench({ blocks: 2 });
+    bench.ask(0, 8, { maxTokens: 1 });
+    expect(bench.answers.map(({ ok, cause }) => ({ ok, cause }))).toEqual([
+      { ok: false, cause: 'the request needs more KV blocks than this engine has' },
+    ]);
+    bench.ask(1, 7, { maxTokens: 1 });
+    expect(bench.runOut()).toEqual(['1:0-7']);
+    expect(bench.state.requests.size).toBe(0);
+  });
+
+  test('counts look-ahead slots when it refuses', () => {
+    const bench = new Bench({ blocks: 2, lookAheadTokens: 1 });
+    bench.ask(0, 7, { maxTokens: 1 });
+    expect(bench.answers[0]!.ok).toBe(false);
+  });
+
+  test('waits for blocks and goes on when they come back', () => {
+    const bench = new Bench({ blocks: 3 });
+    bench.connector.verdict = { keepBlocks: true, params: null };
+    bench.ask(0, 8, { leg: 'prefill' });
+    bench.runOut();
+    bench.ask(1, 8, { leg: 'prefill', keys: [] });
+    expect(bench.turn()).toBeNull();
+    expect(bench.state.waiting).toHaveLength(1);
+    expect(schedulerWaits(bench.state).some(({ what }) => what === 'free blocks for request 1')).toBe(true);
+    bench.report(0, 'sent', 0);
+    expect(bench.runOut()).toEqual(['1:0-8']);
+  });
+
+  test('refuses a message that is not for a scheduler and goes on', () => {
+    const bench = new Bench();
+    bench.tell(PROXY, { kind: 'engineDown', engine: 1 });
+    bench.ask(0, 4);
+    expect(bench.refusals()).toEqual(['engineDown from actor 0 is not for a scheduler']);
+    expect(bench.runOut()).toEqual(['0:0-4']);
+  });
+});

@@ -1,0 +1,257 @@
+import { encode } from '@msgpack/msgpack';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { finish, mix } from '../../../src/base/mix.ts';
+import { layView } from '../../../src/kv/view.ts';
+import type { PeerMessage } from '../../../src/wire/messages.ts';
+import { decodePeerMessage, encodePeerMessage, PEER_FRAME_BYTES_MAX } from '../../../src/wire/peer-codec.ts';
+
+const index = fc.oneof(fc.nat({ max: 300 }), fc.nat({ max: Number.MAX_SAFE_INTEGER }), fc.constant(2 ** 32));
+const bytes = fc.uint8Array({ maxLength: 40 });
+const layer = fc
+  .record({
+    order: fc.constantFrom('KBNH', 'BKHN', 'BHNK'),
+    blockCount: fc.integer({ min: 1, max: 300 }),
+    slots: fc.integer({ min: 1, max: 16 }),
+    cellBytes: fc.constantFrom(16, 32, 1152),
+    headFirst: fc.nat({ max: 8 }),
+    headCount: fc.integer({ min: 1, max: 8 }),
+  })
+  .map((shape) => layView(0, 0, shape));
+
+type Of<K extends PeerMessage['kind']> = Extract<PeerMessage, { kind: K }>;
+/** One arbitrary for each kind; the compiler sees to it that none is missing. */
+const BY_KIND: { readonly [K in PeerMessage['kind']]: fc.Arbitrary<Of<K>> } = {
+  metaRequest: fc.record({ kind: fc.constant('metaRequest'), attempt: index }),
+  metaReply: fc.record({
+    kind: fc.constant('metaReply'),
+    attempt: index,
+    engineDesc: bytes,
+    memoryDesc: bytes,
+    geometry: fc.record({
+      engine: index,
+      role: fc.constantFrom('prefill', 'decode'),
+      tpRank: index,
+      tpSize: index,
+      blockTokens: index,
+      views: fc.array(layer, { maxLength: 3 }),
+    }),
+  }),
+  claim: fc.record({ kind: fc.constant('claim'), transfer: index, tpSize: index, attempt: index }),
+  grant: fc.record({
+    kind: fc.constant('grant'),
+    transfer: index,
+    grant: index,
+    blocks: fc.array(index, { maxLength: 20 }),
+    firstToken: index,
+    tokenFrom: index,
+    tokenTo: index,
+    attempt: index,
+  }),
+  refuse: fc.record({ kind: fc.constant('refuse'), transfer: index, attempt: index }),
+  seal: fc.record({
+    kind: fc.constant('seal'),
+    transfer: index,
+    ok: fc.boolean(),
+    tpSize: index,
+    attempt: index,
+  }),
+  sealAck: fc.record({ kind: fc.constant('sealAck'), transfer: index, attempt: index }),
+  revoke: fc.record({ kind: fc.constant('revoke'), transfer: index, grant: index, attempt: index }),
+};
+
+const message: fc.Arbitrary<PeerMessage> = fc.oneof(...Object.values(BY_KIND));
+
+test('every kind of message reads back as it was written', () => {
+  const kinds = new Map<string, number>();
+  fc.assert(
+    fc.property(message, (sent) => {
+      kinds.set(sent.kind, (kinds.get(sent.kind) ?? 0) + 1);
+      expect(decodePeerMessage(encodePeerMessage(sent))).toEqual(sent);
+    }),
+    { seed: 42, numRuns: 800 },
+  );
+  for (const kind of Object.keys(BY_KIND)) expect([kind, (kinds.get(kind) ?? 0) > 40]).toEqual([kind, true]);
+});
+
+test('a frame reads the same in the middle of a larger buffer', () => {
+  const frame = encodePeerMessage({ kind: 'claim', transfer: 7, tpSize: 2, attempt: 0 });
+  const larger = new Uint8Array(frame.length + 13).fill(0xaa);
+  larger.set(frame, 5);
+  expect(decodePeerMessage(larger.subarray(5, 5 + frame.length))).toEqual({
+    kind: 'claim',
+    transfer: 7,
+    tpSize: 2,
+    attempt: 0,
+  });
+});
+
+/** One short message of each kind. */
+const SAMPLES = fc.sample(fc.tuple(...Object.values(BY_KIND)), {
+  seed: 7,
+  numRuns: 1,
+})[0] as readonly PeerMessage[];
+
+test('every change of a single byte is refused with a text', () => {
+  let changes = 0;
+  for (const sent of SAMPLES) {
+    const frame = encodePeerMessage(sent);
+    const masks =
+      frame.length < 100 ? Array.from({ length: 255 }, (_, value) => value + 1) : [1, 0x55, 0x80, 0xff];
+    for (let at = 0; at < frame.length; at++) {
+      for (const mask of masks) {
+        frame[at]! ^= mask;
+        const read = decodePeerMessage(frame);
+        frame[at]! ^= mask;
+        changes++;
+        if (typeof read !== 'string' || read === '')
+          throw new Error(`${sent.kind}: byte ${at} ^ ${mask} reads ${JSON.stringify(read)}`);
+      }
+    }
+    expect(decodePeerMessage(frame)).toEqual(sent);
+  }
+  expect(changes).toBeGreaterThan(50_000);
+});
+
+test('every truncation and every frame with bytes added is refused with a text', () => {
+  let cuts = 0;
+  for (const sent of SAMPLES) {
+    const frame = encodePeerMessage(sent);
+    for (let length = 0; length < frame.length; length++) {
+      expect(decodePeerMessage(frame.subarray(0, length))).toBeTypeOf('string');
+      cuts++;
+    }
+    for (const extra of [0, 1, 0xc0, 0xff])
+      expect(decodePeerMessage(Uint8Array.from([...frame, extra]))).toBeTypeOf('string');
+  }
+  expect(cuts).toBeGreaterThan(500);
+});
+
+test('random bytes never throw, and are refused', () => {
+  fc.assert(
+    fc.property(fc.uint8Array({ maxLength: 200 }), (frame) => {
+      expect(decodePeerMessage(frame)).toBeTypeOf('string');
+    }),
+    { seed: 42, numRuns: 2000 },
+  );
+});
+
+/** A frame with the right checksum around any body: what a foreign or wrong sender could make. */
+function framed(body: Uint8Array): Uint8Array {
+  let hash = body.length;
+  for (const byte of body) hash = mix(hash, byte);
+  const frame = new Uint8Array(body.length + 4);
+  frame.set(body);
+  new DataView(frame.buffer).setUint32(body.length, finish(hash));
+  return frame;
+}
+
+test('random bytes under a right checksum never throw, and none of them passes for a message', () => {
+  const causes = new Map<string, number>();
+  fc.assert(
+    fc.property(fc.uint8Array({ minLength: 1, maxLength: 60 }), (body) => {
+      const read = decodePeerMessage(framed(body));
+      expect(read).toBeTypeOf('string');
+      causes.set(read as string, (causes.get(read as string) ?? 0) + 1);
+    }),
+    { seed: 42, numRuns: 3000 },
+  );
+  expect([...causes.keys()].sort()).toEqual([
+    'frame is not a message of this protocol',
+    'frame is not msgpack',
+  ]);
+});
+
+describe('under a right checksum', () => {
+  const claim = { kind: 'claim', transfer: 7, tpSize: 2, attempt: 0 };
+  const read = (value: unknown): PeerMessage | string => decodePeerMessage(framed(encode(value)));
+
+  test('the harness frames as the codec does', () => {
+    expect(read(claim)).toEqual(claim);
+  });
+
+  test.each([
+    ['no map', [1, 2]],
+    ['a kind of another layer', { ...claim, kind: 'generate' }],
+    ['a kind that is a property of every object', { ...claim, kind: 'constructor' }],
+    ['no kind', { transfer: 7, tpSize: 2, attempt: 0 }],
+    ['a kind that is a number', { ...claim, kind: 3 }],
+    ['a field that is missing', { kind: 'claim', transfer: 7, tpSize: 2 }],
+    ['a negative number', { ...claim, transfer: -1 }],
+    ['a fraction', { ...claim, transfer: 1.5 }],
+    ['a number that is not exact', { ...claim, transfer: 2 ** 53 }],
+    ['a text for a number', { ...claim, transfer: '7' }],
+    ['a null for a number', { ...claim, transfer: null }],
+    ['a number for a flag', { kind: 'seal', transfer: 1, ok: 1, tpSize: 1, attempt: 0 }],
+    [
+      'a list with a text in it',
+      {
+        kind: 'grant',
+        transfer: 1,
+        grant: 1,
+        blocks: [1, 'x'],
+        firstToken: 0,
+        tokenFrom: 0,
+        tokenTo: 1,
+        attempt: 0,
+      },
+    ],
+    [
+      'a map for a list',
+      {
+        kind: 'grant',
+        transfer: 1,
+        grant: 1,
+        blocks: { length: 1 },
+        firstToken: 0,
+        tokenFrom: 0,
+        tokenTo: 1,
+        attempt: 0,
+      },
+    ],
+    [
+      'a geometry without views',
+      {
+        kind: 'metaReply',
+        attempt: 0,
+        engineDesc: new Uint8Array(),
+        memoryDesc: new Uint8Array(),
+        geometry: { engine: 0, role: 'decode', tpRank: 0, tpSize: 1, blockTokens: 4 },
+      },
+    ],
+    [
+      'a geometry of an unknown role',
+      {
+        kind: 'metaReply',
+        attempt: 0,
+        engineDesc: new Uint8Array(),
+        memoryDesc: new Uint8Array(),
+        geometry: { engine: 0, role: 'router', tpRank: 0, tpSize: 1, blockTokens: 4, views: [] },
+      },
+    ],
+    [
+      'a text for bytes',
+      {
+        kind: 'metaReply',
+        attempt: 0,
+        engineDesc: 'x',
+        memoryDesc: new Uint8Array(),
+        geometry: { engine: 0, role: 'decode', tpRank: 0, tpSize: 1, blockTokens: 4, views: [] },
+      },
+    ],
+  ])('%s is refused', (_, value) => {
+    expect(read(value)).toBe('frame is not a message of this protocol');
+  });
+
+  test('a list nested a hundred thousand times is refused, not followed', () => {
+    const body = new Uint8Array(100_001).fill(0x91);
+    body[100_000] = 0xc0;
+    expect(decodePeerMessage(framed(body))).toBeTypeOf('string');
+  });
+
+  test('a frame longer than the limit is refused by its length alone', () => {
+    expect(decodePeerMessage(new Uint8Array(PEER_FRAME_BYTES_MAX + 1))).toBe(
+      `frame of ${PEER_FRAME_BYTES_MAX + 1} bytes is longer than ${PEER_FRAME_BYTES_MAX}`,
+    );
+  });
+});
