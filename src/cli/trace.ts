@@ -8,7 +8,10 @@ import { runTrace, TRACE_DEFAULTS, type TraceOptions, type TraceSummary, tracePa
 import type { RunResult } from '../sim/world.ts';
 import { readText } from './harness.ts';
 import { wholeNumber } from './options.ts';
-import { complain, EXIT, print, printJson, thousands } from './output.ts';
+import { complain, endProgress, EXIT, print, printJson, showProgress, thousands } from './output.ts';
+
+/** Ended requests between two progress lines. */
+const PROGRESS_EVERY = 50;
 
 interface TraceFlags {
   readonly mode: 'read' | 'write';
@@ -48,7 +51,12 @@ function trace(path: string, flags: TraceFlags): number {
 export function traceFile(path: string, options: TraceOptions): { summary: TraceSummary; result: RunResult } {
   const requests = readTrace(readText(path), path);
   const pages = tracePages(requests, options);
-  return runTrace(instantiateKernels(readKernelBytes(), pages), requests, options);
+  const onProgress = (ended: number): void => {
+    if (ended % PROGRESS_EVERY === 0) showProgress(`   trace: ${thousands(ended)} of ${thousands(requests.length)} requests`);
+  };
+  const outcome = runTrace(instantiateKernels(readKernelBytes(), pages), requests, options, onProgress);
+  endProgress();
+  return outcome;
 }
 
 export function showSummary(path: string, options: TraceOptions, summary: TraceSummary): string {

@@ -51,6 +51,7 @@ const scenario = z.strictObject({
 /** Bytes of registered memory that one check may draw; the world's memory holds them with room to spare. */
 const CHECK_REGION_BYTES_MAX = 3_500_000;
 const CELL_BYTES_MAX = 32;
+const LOOK_AHEAD_TOKENS = 3;
 
 export function readScenario(value: unknown, where: string): Scenario {
   const parsed = scenario.safeParse(value);
@@ -68,6 +69,8 @@ function refuseImpossible(checked: Scenario, where: string): void {
   for (const tp of [...checked.prefillTp, ...checked.decodeTp]) {
     if (heads % tp !== 0 && tp % heads !== 0) throw new UsageError('SCENARIO-FORM', `${where}: ${heads} heads cannot be split over or replicated on TP ${tp}`);
   }
+  const tokens = checked.promptTokensMax + checked.outputTokensMax + (checked.lookAhead ? LOOK_AHEAD_TOKENS : 0);
+  if (tokens > checked.blocksPerEngine * checked.blockTokens) throw new UsageError('SCENARIO-FORM', `${where}: a request may take ${tokens} tokens, ${checked.blocksPerEngine} blocks hold ${checked.blocksPerEngine * checked.blockTokens}`);
   const ranks = (instances: number, dp: readonly number[], tp: readonly number[]): number => instances * Math.max(...dp) * Math.max(...tp);
   const rankCount = ranks(checked.prefillInstances, checked.prefillDp, checked.prefillTp) + ranks(checked.decodeInstances, checked.decodeDp, checked.decodeTp);
   const bytes = rankCount * checked.blocksPerEngine * checked.blockTokens * heads * 2 * CELL_BYTES_MAX * Math.max(...checked.layers);

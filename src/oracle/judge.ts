@@ -14,6 +14,8 @@ export interface JudgedRequest {
   readonly reference: readonly number[];
   /** The client goes away at some time. */
   readonly aborts: boolean;
+  /** Every engine has room for it; one that does not fit may be refused. */
+  readonly fits: boolean;
 }
 
 export interface JudgeConfig {
@@ -159,8 +161,8 @@ export function createJudge(config: JudgeConfig): Judge {
     const judged = config.requests[request]!;
     if (outcome === 'aborted') reach('request-aborted');
     if (outcome === 'failed') {
-      if (dead.size === 0) fail('I10', 'proxy outcome', `request ${request} failed (${note.cause}) although nothing went down`);
-      else reach('request-failed-by-crash');
+      if (dead.size === 0 && judged.fits) fail('I10', 'proxy outcome', `request ${request} failed (${note.cause}) although nothing went down`);
+      else if (dead.size > 0) reach('request-failed-by-crash');
     }
     if (outcome !== 'completed') return;
     reach('request-completed');

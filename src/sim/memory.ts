@@ -47,8 +47,13 @@ export function createWorldMemory(loaded: { kernels: Kernels; memory: { readonly
   };
 }
 
+/** By arithmetic, not by bits: addresses go beyond 2^31. */
+function aligned(address: number): number {
+  return Math.ceil(address / 64) * 64;
+}
+
 function firstFree(runsAddress: number, runsMax: number): number {
-  return (runsAddress + runsMax * RUN_BYTES + 63) & ~63;
+  return aligned(runsAddress + runsMax * RUN_BYTES);
 }
 
 export function resetMemory(memory: WorldMemory): void {
@@ -60,7 +65,7 @@ export function resetMemory(memory: WorldMemory): void {
 /** Takes `bytes`, 64-byte aligned. */
 export function take(memory: WorldMemory, bytes: number): number {
   const address = memory.top;
-  memory.top = (address + bytes + 63) & ~63;
+  memory.top = aligned(address + bytes);
   if (memory.top > memory.bytes.length) {
     throw new BrokenBelief('INV-MEM-1', `the run needs ${memory.top} bytes of memory and has ${memory.bytes.length}`);
   }

@@ -1,7 +1,9 @@
 import { finish, mix } from '../base/mix.ts';
+import { asWritten, faultSet } from '../connector/as-written/index.ts';
 import type { Connector } from '../connector/plug.ts';
 import { shipped } from '../connector/shipped/index.ts';
 import { PROFILES } from '../io/nic.ts';
+import { asWrittenChoice } from '../proxy/as-written-choice.ts';
 import { type ChoicePolicy, IN_TURN } from '../proxy/choose.ts';
 import { CELL_GRAIN } from './cluster.ts';
 import { drawProfile, drawSetup, type Profile } from './draws.ts';
@@ -57,6 +59,8 @@ function run(memory: WorldMemory, scenario: Scenario, tape: Tape, profile: Profi
   return { result, tape };
 }
 
-function partsOf(_scenario: Scenario): { connector: Connector; policy: ChoicePolicy } {
-  return { connector: shipped, policy: IN_TURN };
+function partsOf(scenario: Scenario): { connector: Connector; policy: ChoicePolicy } {
+  if (scenario.connector === 'shipped') return { connector: shipped, policy: IN_TURN };
+  const faults = faultSet(scenario.faults);
+  return { connector: asWritten(faults), policy: asWrittenChoice(faults) };
 }

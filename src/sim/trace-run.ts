@@ -1,4 +1,4 @@
-import { believe } from '../base/failure.ts';
+import { believe, UsageError } from '../base/failure.ts';
 import { finish, mix } from '../base/mix.ts';
 import { layTopology, type Mode } from '../base/topology.ts';
 import { shipped } from '../connector/shipped/index.ts';
@@ -78,19 +78,29 @@ const SIZES: MemorySizes = { tableWordsMax: 1 << 20, runsMax: 16_384 };
 const SEND_QUEUE_DEPTH = 8_192;
 const QUIET: Profile = { delays: 0, drops: 0, duplicates: 0, reorders: 0, corruption: 0, strays: 0, crash: false };
 
-/** Memory that a trace needs, in pages of 64 KiB. */
+/** What a WebAssembly memory can have. */
+const PAGES_MAX = 65_535;
+
+/** Memory that a trace needs, in pages of 64 KiB. @throws UsageError TRACE-SIZE */
 export function tracePages(trace: readonly TracedRequest[], options: TraceOptions): number {
   const engines = options.prefillInstances + options.decodeInstances;
   const caches = engines * (options.blocksPerEngine * CELL_BYTES * options.model.layers + 65_536);
   const lineage = trace.reduce((sum, request) => sum + 4 * Math.ceil((request.inputTokens + request.outputTokens) / options.blockTokens) + 64, 0);
   const scratch = SIZES.tableWordsMax * 4 + SIZES.runsMax * 12 + 4096;
-  return Math.ceil((caches + lineage + scratch) / 65_536) + 1;
+  const pages = Math.ceil((caches + lineage + scratch) / 65_536) + 1;
+  if (pages > PAGES_MAX) throw new UsageError('TRACE-SIZE', `the caches and the trace need ${pages} pages of 64 KiB, a run has at most ${PAGES_MAX}: use fewer blocks or instances, or a shorter trace`);
+  return pages;
 }
 
-export function runTrace(loaded: LoadedKernels, trace: readonly TracedRequest[], options: TraceOptions): { summary: TraceSummary; result: RunResult } {
+export function runTrace(
+  loaded: LoadedKernels,
+  trace: readonly TracedRequest[],
+  options: TraceOptions,
+  onProgress: (requestsEnded: number) => void = () => {},
+): { summary: TraceSummary; result: RunResult } {
   const memory = createWorldMemory(loaded, SIZES);
   const setup = layTraceSetup(trace, options);
-  const meter = createMeter(setup.requests);
+  const meter = createMeter(setup.requests, onProgress);
   const { blockTokens, blocksPerEngine: blocks, batchTokensMax, batchRequestsMax, model } = options;
   const nic: NicProfile = { ...PROFILES.plain, bytesScale: (model.kvBytesPerTokenLayer * blockTokens) / CELL_BYTES };
   const result = runWorld({
@@ -188,7 +198,7 @@ interface Meter extends RunObserver {
   bytes: number;
 }
 
-function createMeter(requests: readonly RequestSetup[]): Meter {
+function createMeter(requests: readonly RequestSetup[], onProgress: (requestsEnded: number) => void): Meter {
   let inside = 0;
   const meter: Meter = {
     firstTokenMicros: [],
@@ -210,6 +220,7 @@ function createMeter(requests: readonly RequestSetup[]): Meter {
         if (note.outcome === 'completed') meter.completed++;
         else meter.failed++;
         meter.endMicros.push(atMicros - requests[note.request]!.arriveMicros);
+        onProgress(meter.completed + meter.failed);
       }
     },
   };

@@ -121,6 +121,7 @@ class World {
         request: request.request,
         reference: this.#prompts[index]!.reference,
         aborts: request.abortMicros > 0,
+        fits: fits(spec, request),
       })),
       checksTokens: grain.readAlways,
       isLoaded: (actor, note) => this.#cluster.isLoaded(actor, note),
@@ -549,6 +550,12 @@ class World {
     const text = describeEffect(this.#spec.setup.topology, effect);
     if (text !== '') this.#current!.effects.push(text);
   }
+}
+
+/** Whether an engine of either role has blocks enough for the whole request. */
+function fits({ setup, limits }: RunSpec, request: Setup['requests'][number]): boolean {
+  const lookAhead = Math.max(setup.prefillLookAhead, setup.decodeLookAhead);
+  return request.promptTokens + request.outputTokens + lookAhead <= limits.blocks * limits.blockTokens;
 }
 
 function subjectOf(happening: Happening): { transfer: number; request: number } {

@@ -1,8 +1,8 @@
-import type { ActorId, EngineId, EngineSpec } from '../../base/topology.ts';
-import { sourceRanks, targetRanks } from '../../kv/view.ts';
+import type { EngineId, EngineSpec } from '../../base/topology.ts';
 import { assigned } from './faults.ts';
+import { enginesOf, peersAt, remoteName, remoteOf } from './sessions.ts';
 import { nameOf, type RemoteId, say, type WorkerState } from './state.ts';
-import { acquire, raise, type Routine, release, TURN } from './threads.ts';
+import { acquire, raise, type Routine, release } from './threads.ts';
 import { engineReplyBytes, memoryReplyBytes, metaRequestBytes, readReplies } from './wire.ts';
 import { queueWrite } from './writer.ts';
 
@@ -16,29 +16,6 @@ interface RemoteSizes {
   readonly firstPort: number;
   readonly dpSize: number;
   readonly tpSize: number;
-}
-
-export function remoteOf(state: WorkerState, engine: EngineId): RemoteId {
-  return state.env.topology.engines[engine]!.instance;
-}
-
-/** The engines of a remote instance in DP order. */
-function enginesOf(state: WorkerState, remote: RemoteId): EngineSpec[] {
-  const { topology, spec } = state.env;
-  return topology.engines.filter((engine) => engine.role !== spec.role && engine.instance === remote);
-}
-
-export function remoteName(state: WorkerState, remote: RemoteId): string {
-  return `${state.env.spec.role === 'prefill' ? 'D' : 'P'}${remote}`;
-}
-
-/** The ranks of a remote engine whose heads meet this rank's. */
-export function peersAt(state: WorkerState, engine: EngineSpec): ActorId[] {
-  const { env } = state;
-  const own = env.spec.ranks.length;
-  const theirs = engine.ranks.length;
-  const ranks = env.spec.role === 'prefill' ? targetRanks(env.heads, own, theirs, env.tpRank) : sourceRanks(env.heads, theirs, own, env.tpRank);
-  return ranks.map((rank) => engine.ranks[rank]!);
 }
 
 // --- the listener -------------------------------------------------------------------------------------------------
@@ -131,18 +108,9 @@ function sizesOf(state: WorkerState, remote: RemoteId): RemoteSizes {
   return { host: remoteName(state, remote), firstPort: BASE_PORT + ranks[0]!, dpSize, tpSize: ranks.length };
 }
 
-/** READ, D: the engine is registered when this ends. */
+/** READ, D: looks whether the engine is registered and, if not, sees to it that its handshake runs. */
 export function* needHandshake(state: WorkerState, engine: EngineId): Routine {
   yield* acquire(state.handshakeLock, 'main');
   if (!state.registered.has(engine)) backgroundHandshake(state, remoteOf(state, engine));
   release(state.handshakeLock, state.emit);
-  yield TURN;
-}
-
-/** Opens the session with a peer rank on first use. */
-export function needSession(state: WorkerState, peer: ActorId): void {
-  if (state.connected.has(peer)) return;
-  state.connected.add(peer);
-  const { queuePairs, sendQueueDepth } = state.env;
-  state.emit({ kind: 'connect', peer, queuePairs, sendQueueDepth });
 }

@@ -25,7 +25,7 @@ function readNotification(state: WorkerState, bytes: Uint8Array): Notification {
   if (text !== undefined) return readText(text);
   say(state, () => `${THREAD_NAME}: ${bytes.length} bytes are neither a msgpack map nor UTF-8`);
   if (!state.faults.has('F1')) return { kind: 'unknown', cause: `${bytes.length} bytes are not UTF-8` };
-  const shown: string = assigned(text, THREAD_NAME, 'in the error path for bytes that are not UTF-8, the decoded text');
+  const shown = assigned<string>(text, THREAD_NAME, 'in the error path for bytes that are not UTF-8, the decoded text');
   return { kind: 'unknown', cause: shown };
 }
 

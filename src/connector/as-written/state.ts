@@ -39,6 +39,13 @@ export interface WriteTask {
   readonly layer: number;
 }
 
+/** One posted write of a layer. */
+export interface WriteStatus {
+  readonly tag: number;
+  readonly layer: number;
+  readonly peer: ActorId;
+}
+
 /** An instance of the other role, by its number. All its DP ranks are asked in one handshake. */
 export type RemoteId = number;
 
@@ -106,7 +113,7 @@ export interface WorkerState {
   deferred: WriteTask[];
   readonly layersDone: Map<TransferId, number>;
   /** Batches of a transfer, whose statuses the last layer waits for. */
-  readonly statuses: Map<TransferId, number[]>;
+  readonly statuses: Map<TransferId, WriteStatus[]>;
   /** Posted batches that have not ended. */
   readonly inFlight: Map<number, ActorId>;
   readonly batchEnded: Signal;

@@ -1,9 +1,7 @@
 import type { ActorId, EngineSpec, TransferId } from '../../base/topology.ts';
 import { planRuns } from '../../kv/plan.ts';
-import type { PostedBatch } from '../../wire/machine.ts';
-import { ThreadDeath } from './faults.ts';
-import { needSession, peersAt } from './sessions.ts';
 import { markSent } from './notify.ts';
+import { peersAt, post } from './sessions.ts';
 import { say, type SaveOrder, THREAD, type WorkerState, type WriteTask } from './state.ts';
 import { acquire, raise, type Routine, release, spawn, TURN } from './threads.ts';
 import { completionBytes } from './wire.ts';
@@ -118,22 +116,15 @@ function postLayer(state: WorkerState, { save, layer }: WriteTask, peer: ActorId
     remoteBlocks: remoteBlocks.slice(0, blockCount),
   });
   const statuses = state.statuses.get(transfer) ?? [];
-  statuses.push(tag);
+  const isRepeated = statuses.some((earlier) => earlier.layer === layer && earlier.peer === peer);
+  if (isRepeated) say(state, () => `layer ${layer} of transfer ${transfer} is written for the second time`);
+  statuses.push({ tag, layer, peer });
   state.statuses.set(transfer, statuses);
-}
-
-/** Posts one batch on the peer's session; the first connector has one queue pair and no thought of a full one. */
-export function post(state: WorkerState, batch: Omit<PostedBatch, 'tag' | 'queuePair' | 'part'>): number {
-  needSession(state, batch.peer);
-  const tag = state.nextTag++;
-  state.inFlight.set(tag, batch.peer);
-  state.emit({ kind: 'post', batch: { ...batch, tag, queuePair: 0, part: 0 } });
-  return tag;
 }
 
 /** Waits for the statuses of everything that was posted for the transfer, then tells both sides. */
 function* endTransfer(state: WorkerState, { transfer, request }: SaveOrder, targets: readonly ActorId[], name: string): Routine {
-  for (const tag of state.statuses.get(transfer) ?? []) {
+  for (const { tag } of state.statuses.get(transfer) ?? []) {
     while (state.inFlight.has(tag)) yield state.batchEnded;
   }
   say(state, () => `${name}: ${state.views.length} layers of transfer ${transfer} are counted, so all of it has been written`);
@@ -146,11 +137,4 @@ function forgetTransfer(state: WorkerState, transfer: TransferId): void {
   state.statuses.delete(transfer);
   state.layersDone.delete(transfer);
   state.remoteBlocks.delete(transfer);
-}
-
-/** A batch has ended; the thread that waits for it looks again. */
-export function onBatchEnded(state: WorkerState, tag: number, ok: boolean): void {
-  state.inFlight.delete(tag);
-  if (!ok) throw new ThreadDeath('completion queue', `batch ${tag} failed, for which the first connector has no plan`);
-  raise(state.batchEnded, state.emit);
 }

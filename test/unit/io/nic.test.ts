@@ -86,6 +86,7 @@ describe('the price of a batch', () => {
     readBaseMicros: 6,
     workRequestsPerMicro: 7,
     bytesPerMicro: 1000,
+    bytesScale: 1,
     completeMicros: 1,
   };
 
@@ -98,6 +99,12 @@ describe('the price of a batch', () => {
     ['issue and wire overlap', 7, 1000, 'write', 12],
   ] as const)('%s', (_, runs, bytes, operation, micros) => {
     expect(landMicros(profile, batch(runs, bytes, operation))).toBe(micros);
+  });
+
+  test('counts the bytes on the wire, not those of the simulated memory', () => {
+    const scaled = { ...profile, bytesScale: 250 };
+    expect(landMicros(scaled, batch(1, 16))).toBe(5 + 4);
+    expect(bytesOf(batch(3, 16))).toBe(48);
   });
 
   test('never falls as runs or bytes grow', () => {

@@ -1,0 +1,50 @@
+import { backgroundHandshake } from './handshake.ts';
+import { remoteName, remoteOf } from './sessions.ts';
+import { type RemoteId, type SaveOrder, say, type WorkerState } from './state.ts';
+import { acquire, type Routine, release, TURN } from './threads.ts';
+import { queueWrite } from './writer.ts';
+
+/** WRITE, P, main thread: the save call of one layer, within the forward pass. */
+
+/**
+ * Queues a write task for each request of the step, or leaves it with the handshake that must come first, and then waits
+ * until the last remote is ready.
+ *
+ * F7: with no request to save there is no remote, and the wait has no end.
+ */
+export function* saveLayer(state: WorkerState, layer: number): Routine {
+  let remote: RemoteId | undefined;
+  for (const save of state.saves) {
+    remote = remoteOf(state, save.remoteEngine);
+    yield* saveRequest(state, save, layer, remote);
+  }
+  if (remote === undefined && !state.faults.has('F7')) return;
+  yield* waitForReady(state, remote);
+}
+
+function* saveRequest(state: WorkerState, save: SaveOrder, layer: number, remote: RemoteId): Routine {
+  yield* acquire(state.handshakeLock, 'main');
+  const isRegistered = state.registered.has(save.remoteEngine);
+  if (!isRegistered) {
+    const waiting = state.waitingTasks.get(remote) ?? [];
+    waiting.push({ save, layer });
+    state.waitingTasks.set(remote, waiting);
+    backgroundHandshake(state, remote);
+  }
+  release(state.handshakeLock, state.emit);
+  if (isRegistered) yield* queueWrite(state, { save, layer }, 'main');
+}
+
+/** The forward pass stands still meanwhile. */
+function* waitForReady(state: WorkerState, remote: RemoteId | undefined): Routine {
+  if (remote === undefined) say(state, () => 'main: no request to save in this step, so the remote id stays unset');
+  const name = remote === undefined ? 'the unset remote' : remoteName(state, remote);
+  const isReady = (): boolean => remote !== undefined && state.readyFlags.has(remote);
+  while (!isReady() && state.readyTasks.length === 0) {
+    state.mainWaits = { what: `the ready flag of ${name}`, whom: state.asking };
+    const waitsFor = `the ready flag of ${name}, or for a ready request`;
+    state.emit({ kind: 'note', note: { kind: 'spin', thread: 'main (save call)', waitsFor } });
+    yield TURN;
+  }
+  state.mainWaits = null;
+}

@@ -1,0 +1,53 @@
+import type { Wait } from '../../wire/machine.ts';
+import type { WorkerState } from './state.ts';
+import { nameOf } from './state.ts';
+
+/** What this rank waits for, as edges of the waits-for graph. A listener that has nothing to do waits for nothing. */
+export function waitsOf(state: WorkerState): Wait[] {
+  return [...writeWaits(state), ...mainWaits(state), ...handshakeWaits(state), ...awaitedWaits(state)];
+}
+
+/** The write worker's transfers: what is missing for each, in the order in which it would come. */
+function writeWaits(state: WorkerState): Wait[] {
+  const who = state.env.self;
+  const waits: Wait[] = [];
+  for (const { save, layer } of state.deferred) {
+    if (state.remoteBlocks.has(save.transfer)) continue;
+    const { scheduler } = state.env.topology.engines[save.remoteEngine]!;
+    waits.push({ who, what: `the blocks of transfer ${save.transfer}, for layer ${layer}`, whom: scheduler });
+  }
+  for (const [transfer, count] of state.layersDone) {
+    const lost = state.writeWorkers > 1 ? `, ${state.writeWorkers} write workers run` : '';
+    waits.push({ who, what: `the count of layers of transfer ${transfer} (${count} of ${state.views.length}${lost})`, whom: -1 });
+  }
+  for (const [tag, peer] of state.inFlight) waits.push({ who, what: `the status of batch ${tag}`, whom: peer });
+  for (const transfer of state.remoteBlocks.keys()) {
+    if (!state.layersDone.has(transfer)) waits.push({ who, what: `a write task of transfer ${transfer}`, whom: -1 });
+  }
+  return waits;
+}
+
+function mainWaits(state: WorkerState): Wait[] {
+  const who = state.env.self;
+  if (state.mainWaits === null) return [];
+  return [{ who, what: `${state.mainWaits.what} (main)`, whom: state.mainWaits.whom }];
+}
+
+function handshakeWaits(state: WorkerState): Wait[] {
+  const { self } = state.env;
+  if (state.asking < 0) return [];
+  return [{ who: self, what: `the metadata of ${nameOf(state, state.asking)} (handshake executor)`, whom: state.asking }];
+}
+
+/** WRITE, D: transfers that some rank of P has not completed. */
+function awaitedWaits(state: WorkerState): Wait[] {
+  const who = state.env.self;
+  const waits: Wait[] = [];
+  for (const [transfer, { sources }] of state.awaited) {
+    const completedBy = state.completedBy.get(transfer) ?? [];
+    for (const source of sources) {
+      if (!completedBy.includes(source)) waits.push({ who, what: `the completion of transfer ${transfer}`, whom: source });
+    }
+  }
+  return waits;
+}
