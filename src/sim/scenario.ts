@@ -104,7 +104,11 @@ export const AS_WRITTEN_MIX: Scenario = {
   connector: 'as-written',
   faults: [],
   mode: 'both',
-  blocksPerEngine: 24,
+  // Several prompts end in one step, so that requests share handshakes, and none is ever short of blocks.
+  requestsMax: 6,
+  batchTokensMax: 12,
+  blocksPerEngine: 32,
+  // P's ranks each write their own heads, and D counts completions; the other way round P would have to count D's.
   prefillTp: [1, 2],
   decodeTp: [1],
   prefillDp: [1, 2],

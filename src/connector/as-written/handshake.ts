@@ -1,4 +1,5 @@
 import type { EngineId, EngineSpec } from '../../base/topology.ts';
+import type { BytesMessage } from '../../wire/messages.ts';
 import { assigned } from './faults.ts';
 import { enginesOf, peersAt, remoteName, remoteOf } from './sessions.ts';
 import { nameOf, type RemoteId, say, type WorkerState } from './state.ts';
@@ -27,11 +28,15 @@ export function* handshakeListener(state: WorkerState): Routine {
       yield state.metaRequested;
       continue;
     }
-    const { self, tpRank } = state.env;
-    const name = nameOf(state, self);
-    state.emit({ kind: 'send', to: asker, message: engineReplyBytes(name, BASE_PORT + self, state.views) });
-    state.emit({ kind: 'send', to: asker, message: memoryReplyBytes(name, tpRank, state.views) });
+    state.ownReplies ??= describeSelf(state);
+    for (const message of state.ownReplies) state.emit({ kind: 'send', to: asker, message });
   }
+}
+
+function describeSelf(state: WorkerState): BytesMessage[] {
+  const { self, tpRank } = state.env;
+  const name = nameOf(state, self);
+  return [engineReplyBytes(name, BASE_PORT + self, state.views), memoryReplyBytes(name, tpRank, state.views)];
 }
 
 // --- the executor -------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 import type { ActorId, BlockId, EngineId, RequestId, TransferId } from '../../base/topology.ts';
 import type { CacheView } from '../../kv/view.ts';
 import type { Emit } from '../../wire/machine.ts';
+import type { BytesMessage } from '../../wire/messages.ts';
 import type { WorkerEnv } from '../plug.ts';
 import type { FaultSet } from './faults.ts';
 import { createLock, createSignal, createThreads, type Lock, type Routine, type Signal, type Threads } from './threads.ts';
@@ -72,6 +73,8 @@ export interface WorkerState {
 
   // Handshakes.
   readonly handshakeLock: Lock;
+  /** This rank's two answers to a metadata request, made at the first one. */
+  ownReplies: readonly BytesMessage[] | null;
   readonly metaRequests: ActorId[];
   readonly metaRequested: Signal;
   readonly jobs: (() => Routine)[];
@@ -141,6 +144,7 @@ export function createState(env: WorkerEnv, views: readonly CacheView[], faults:
     threads: createThreads(),
     emit: NOTHING,
     handshakeLock: createLock(),
+    ownReplies: null,
     metaRequests: [],
     metaRequested: createSignal(),
     jobs: [],

@@ -107,6 +107,11 @@ export function callHook(threads: Threads, makeRoutine: () => Routine, emit: Emi
   return 'done';
 }
 
+/** The main thread stands within a hook. */
+export function isInHook(threads: Threads): boolean {
+  return threads.main.routine !== null;
+}
+
 /** Read through a call, so that the compiler does not hold on to what the phase was before. */
 function isDead(thread: Thread): boolean {
   return thread.phase === 'dead';

@@ -11,7 +11,7 @@ import { recordLayers } from './register.ts';
 import { saveLayer } from './save.ts';
 import { onBatchEnded } from './sessions.ts';
 import { censusOf, createState, type StepMeta, THREAD, type WorkerState } from './state.ts';
-import { addThread, callHook, raise, takeTurn } from './threads.ts';
+import { addThread, callHook, isInHook, raise, takeTurn } from './threads.ts';
 import { waitsOf } from './waits.ts';
 import { isMetaRequest } from './wire.ts';
 
@@ -53,7 +53,7 @@ function saveKvLayer(state: WorkerState, layer: number, emit: Emit): Progress {
   const { mode, spec } = state.env;
   if (mode === 'read' || spec.role === 'decode') return 'done';
   state.emit = emit;
-  if (layer === 0 && state.saves.length === 0) emit({ kind: 'note', note: { kind: 'goal', name: 'empty-save-step' } });
+  if (layer === 0 && state.saves.length === 0 && !isInHook(state.threads)) emit({ kind: 'note', note: { kind: 'goal', name: 'empty-save-step' } });
   return callHook(state.threads, () => saveLayer(state, layer), emit);
 }
 

@@ -32,8 +32,8 @@ function setUp({ isLoaded = true, checksTokens = true }: Setting = {}): { judge:
     topology: TOPOLOGY,
     blocksPerEngine: TOPOLOGY.engines.map(() => 6),
     requests: [
-      { request: 0, reference: [11, 12], aborts: false },
-      { request: 1, reference: [21], aborts: true },
+      { request: 0, reference: [11, 12], aborts: false, fits: true },
+      { request: 1, reference: [21], aborts: true, fits: false },
     ],
     checksTokens,
     isLoaded: () => isLoaded,
@@ -379,6 +379,7 @@ const CASES: readonly Case[] = [
     says: 'I10 proxy outcome',
     illegal: (judge) => judge.note(PROXY, outcome('failed')),
     legal(judge) {
+      judge.note(PROXY, outcome('failed', [], 1));
       judge.engineDied(D.engine);
       judge.note(PROXY, outcome('failed'));
     },

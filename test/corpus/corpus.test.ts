@@ -1,0 +1,32 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { readReplayText } from '../../src/explore/replay-line.ts';
+import { INVARIANTS } from '../../src/oracle/verdict.ts';
+import { readKernelBytes } from '../../src/node/kernel-bytes.ts';
+import { instantiateKernels } from '../../src/sim/load-kernels.ts';
+import { CHECK_PAGES, CHECK_SIZES, createWorldMemory } from '../../src/sim/memory.ts';
+import { runTape } from '../../src/sim/run.ts';
+
+/** Every bug that was found leaves its tape here, with its story and the invariant that caught it. */
+const FOLDER = new URL('.', import.meta.url);
+const names = readdirSync(FOLDER).filter((name) => name.endsWith('.json'));
+const memory = createWorldMemory(instantiateKernels(readKernelBytes(), CHECK_PAGES), CHECK_SIZES);
+
+test('the corpus is not empty', () => {
+  expect(names.length).toBeGreaterThanOrEqual(5);
+});
+
+test.each(names)('the bug of %s is gone', (name) => {
+  const text = readFileSync(new URL(name, FOLDER), 'utf8');
+  const { story, broke } = JSON.parse(text) as { story: string; broke: { invariant: string; place: string } };
+  expect(story.length).toBeGreaterThan(40);
+  expect(Object.keys(INVARIANTS)).toContain(broke.invariant);
+  const { scenario, source } = readReplayText(text, name);
+  expect('tape' in source).toBe(true);
+  if (!('tape' in source)) return;
+  const { result, tape } = runTape(memory, scenario, source.tape);
+  expect(result.violation).toBeNull();
+  expect(result.steps).toBeGreaterThan(5);
+  // A tape whose draws nobody asks for any more tests nothing: it has to be recorded anew.
+  expect(tape.recorded.length).toBeGreaterThan(0);
+});
