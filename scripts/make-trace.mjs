@@ -27,4 +27,7 @@ for (let conversation = 0; conversation < CONVERSATIONS; conversation++) {
   }
 }
 requests.sort((left, right) => left.timestamp - right.timestamp || left.hash_ids[0] - right.hash_ids[0]);
-writeFileSync(new URL('../examples/small.jsonl', import.meta.url), requests.map((request) => `${JSON.stringify(request)}\n`).join(''));
+writeFileSync(
+  new URL('../examples/small.jsonl', import.meta.url),
+  requests.map((request) => `${JSON.stringify(request)}\n`).join(''),
+);

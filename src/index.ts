@@ -2,24 +2,42 @@
 
 export { UsageError } from './base/failure.ts';
 export { layTopology, type Mode, type Shape, type Topology } from './base/topology.ts';
-export type { Connector, ConnectorScheduler, ConnectorWorker, Finished, FinishVerdict, Matched, Progress, RequestView, SchedulerEnv, WorkerEnv } from './connector/plug.ts';
+export type {
+  Connector,
+  ConnectorScheduler,
+  ConnectorWorker,
+  Finished,
+  FinishVerdict,
+  Matched,
+  Progress,
+  RequestView,
+  SchedulerEnv,
+  WorkerEnv,
+} from './connector/plug.ts';
 export { shipped } from './connector/shipped/index.ts';
 export { type Campaign, type CampaignOptions, type Finding, runCampaign } from './explore/campaign.ts';
 export { type Replay, readReplayLine, readReplayText, replayLine } from './explore/replay-line.ts';
 export { readScenario, scenarioByName } from './explore/scenario-file.ts';
 export { type Shrunk, shrinkSeed, shrinkTape } from './explore/shrink.ts';
-export { type CacheView, headsOfRank, layView, sourceRanks, targetRanks } from './kv/view.ts';
 export { type BlockSpan, planRuns, refusalOf } from './kv/plan.ts';
+export { type CacheView, headsOfRank, layView, sourceRanks, targetRanks } from './kv/view.ts';
 export { INVARIANTS, type InvariantId, sameFailure, type Violation } from './oracle/verdict.ts';
-export { PAGE, timeline, type TimelineOptions } from './report/timeline.ts';
+export { type ChoicePolicy, IN_TURN } from './proxy/choose.ts';
+export { PAGE, type TimelineOptions, timeline } from './report/timeline.ts';
 export { instantiateKernels, instantiateKernelsAsync, type LoadedKernels } from './sim/load-kernels.ts';
 export { CHECK_PAGES, CHECK_SIZES, createWorldMemory, type WorldMemory } from './sim/memory.ts';
 export { readTrace, type TracedRequest } from './sim/request-trace.ts';
-export { runSeed, runTape } from './sim/run.ts';
+export { type Parts, type Run, type RunOptions, runSeed, runTape } from './sim/run.ts';
+export type { RunResult } from './sim/run-spec.ts';
 export { AS_WRITTEN_MIX, type Hazards, type Scenario, SHIPPED_MIX } from './sim/scenario.ts';
 export type { TapeEntry } from './sim/tape.ts';
-export { runTrace, TRACE_DEFAULTS, type TraceOptions, type TraceSummary, tracePages } from './sim/trace-run.ts';
-export type { RunResult } from './sim/world.ts';
+export {
+  runTrace,
+  TRACE_DEFAULTS,
+  type TraceOptions,
+  type TraceSummary,
+  tracePages,
+} from './sim/trace-run.ts';
 export type { RunRecord, StepRecord } from './trace/record.ts';
 export type { Effect, Emit, Goal, Input, Note, PostedBatch, Wait } from './wire/machine.ts';
 export type { Message, Prompt, StepItem } from './wire/messages.ts';

@@ -19,5 +19,7 @@ export function finish(hash: number): number {
 
 /** A value below `bound` (1 to 2^32), from a finished 32-bit hash; the product stays exact below 2^53 for bounds up to 2^21. */
 export function below(hash: number, bound: number): number {
-  return bound <= 0x200000 ? Math.floor((hash * bound) / 0x1_0000_0000) : Number((BigInt(hash) * BigInt(bound)) >> 32n);
+  return bound <= 0x200000
+    ? Math.floor((hash * bound) / 0x1_0000_0000)
+    : Number((BigInt(hash) * BigInt(bound)) >> 32n);
 }

@@ -3,7 +3,7 @@ import { UsageError } from '../base/failure.ts';
 import { type Campaign, type Finding, runCampaign } from '../explore/campaign.ts';
 import { replayLine } from '../explore/replay-line.ts';
 import { readScenario, SCENARIO_NAMES, scenarioByName } from '../explore/scenario-file.ts';
-import { shrinkSeed, type Shrunk } from '../explore/shrink.ts';
+import { type Shrunk, shrinkSeed } from '../explore/shrink.ts';
 import { INVARIANTS } from '../oracle/verdict.ts';
 import { PAGE, timeline } from '../report/timeline.ts';
 import type { WorldMemory } from '../sim/memory.ts';
@@ -11,7 +11,7 @@ import { AS_WRITTEN_MIX, type Scenario, SHIPPED_MIX } from '../sim/scenario.ts';
 import { type TapeEntry, tapeRows } from '../sim/tape.ts';
 import { checkMemory, readText } from './harness.ts';
 import { duration, refuseClash, wholeNumber } from './options.ts';
-import { endProgress, EXIT, print, printJson, showProgress, thousands } from './output.ts';
+import { EXIT, endProgress, print, printJson, showProgress, thousands } from './output.ts';
 
 interface CheckFlags {
   readonly mode?: 'read' | 'write' | 'both';
@@ -33,10 +33,25 @@ export function addCheck(program: Command, finish: (code: number) => void): void
     .argument('[scenario]', `a scenario file (JSON), or one of: ${SCENARIO_NAMES.join(', ')}`)
     .description('run many schedules and report each kind of failure, shrunk, with the line that replays it')
     .addOption(new Option('--mode <mode>', 'who moves the KV').choices(['read', 'write', 'both']))
-    .addOption(new Option('--connector <name>', 'the protocol under attack').choices(['shipped', 'as-written']))
-    .addOption(new Option('--fault <ids>', 'as-written only: F1 to F8, separated by commas, or all, or none (default: all)'))
-    .addOption(new Option('--seeds <n>', `schedules to run (default: ${SEEDS_DEFAULT})`).argParser(wholeNumber(1, 1e12)))
-    .addOption(new Option('--time <time>', 'run for this long instead, e.g. 30s').argParser(duration).conflicts('seeds'))
+    .addOption(
+      new Option('--connector <name>', 'the protocol under attack').choices(['shipped', 'as-written']),
+    )
+    .addOption(
+      new Option(
+        '--fault <ids>',
+        'as-written only: F1 to F8, separated by commas, or all, or none (default: all)',
+      ),
+    )
+    .addOption(
+      new Option('--seeds <n>', `schedules to run (default: ${SEEDS_DEFAULT})`).argParser(
+        wholeNumber(1, 1e12),
+      ),
+    )
+    .addOption(
+      new Option('--time <time>', 'run for this long instead, e.g. 30s')
+        .argParser(duration)
+        .conflicts('seeds'),
+    )
     .addOption(new Option('--seed <n>', 'the first seed').argParser(wholeNumber(0, 2 ** 40)).default(0))
     .option('--first', 'stop at the first violation')
     .addOption(new Option('--backend <name>', 'where the bytes move').choices(['wasm']).default('wasm'))
@@ -49,8 +64,17 @@ function check(file: string | undefined, flags: CheckFlags): number {
   const memory = checkMemory();
   const started = performance.now();
   const goOn = flags.time === undefined ? below(flags.seeds ?? SEEDS_DEFAULT) : until(started + flags.time);
-  const onProgress = (progress: Campaign): void => showProgress(`${thousands(progress.schedules)} schedules, ${progress.findings.length} kinds of violation`);
-  const campaign = runCampaign(memory, { scenario, seedFrom: flags.seed, goOn, stopAtFirst: flags.first ?? false, onProgress });
+  const onProgress = (progress: Campaign): void =>
+    showProgress(
+      `${thousands(progress.schedules)} schedules, ${progress.findings.length} kinds of violation`,
+    );
+  const campaign = runCampaign(memory, {
+    scenario,
+    seedFrom: flags.seed,
+    goOn,
+    stopAtFirst: flags.first ?? false,
+    onProgress,
+  });
   const seconds = (performance.now() - started) / 1000;
   endProgress();
   const reports = campaign.findings.map((finding) => reportOf(memory, scenario, finding));
@@ -69,11 +93,24 @@ function until(deadline: number): (schedules: number) => boolean {
 
 function scenarioOf(file: string | undefined, flags: CheckFlags): Scenario {
   const named = file === undefined ? undefined : scenarioByName(file);
-  refuseClash(file !== undefined && flags.connector !== undefined, 'a scenario names its own connector: give either the scenario or --connector');
+  refuseClash(
+    file !== undefined && flags.connector !== undefined,
+    'a scenario names its own connector: give either the scenario or --connector',
+  );
   const byConnector = flags.connector === 'as-written' ? AS_WRITTEN_MIX : SHIPPED_MIX;
   const base = file === undefined ? byConnector : (named ?? readScenarioFile(file));
-  refuseClash(flags.fault !== undefined && base.connector !== 'as-written', '--fault switches faults of the as-written connector: add --connector as-written');
-  const faults = base.connector !== 'as-written' ? [] : flags.fault !== undefined ? faultsOf(flags.fault) : base.faults.length > 0 ? base.faults : faultsOf('all');
+  refuseClash(
+    flags.fault !== undefined && base.connector !== 'as-written',
+    '--fault switches faults of the as-written connector: add --connector as-written',
+  );
+  const faults =
+    base.connector !== 'as-written'
+      ? []
+      : flags.fault !== undefined
+        ? faultsOf(flags.fault)
+        : base.faults.length > 0
+          ? base.faults
+          : faultsOf('all');
   return { ...base, mode: flags.mode ?? base.mode, faults };
 }
 
@@ -93,7 +130,11 @@ function faultsOf(text: string): string[] {
   if (text === 'none') return [];
   const ids = text.split(',');
   const wrong = ids.find((id) => !FAULT_IDS.some((known) => known === id));
-  if (wrong !== undefined) throw new UsageError('FLAG', `--fault ${text}: ${JSON.stringify(wrong)} is not a fault; use F1 to F8, all or none`);
+  if (wrong !== undefined)
+    throw new UsageError(
+      'FLAG',
+      `--fault ${text}: ${JSON.stringify(wrong)} is not a fault; use F1 to F8, all or none`,
+    );
   return ids;
 }
 
@@ -143,8 +184,15 @@ function asJson(campaign: Campaign, seconds: number, reports: readonly FindingRe
 function printCampaign(campaign: Campaign, seconds: number, reports: readonly FindingReport[]): void {
   for (const report of reports) print(showFinding(report));
   const { schedules, steps, goals, findings } = campaign;
-  print(`${thousands(schedules)} schedules, ${thousands(steps)} steps in ${seconds.toFixed(2)} s: ${thousands(schedules / seconds)} schedules/s, ${thousands(steps / seconds)} steps/s`);
-  print(`reached: ${[...goals].filter(([, count]) => count > 0).map(([goal, count]) => `${goal} ${thousands(count)}`).join(', ')}`);
+  print(
+    `${thousands(schedules)} schedules, ${thousands(steps)} steps in ${seconds.toFixed(2)} s: ${thousands(schedules / seconds)} schedules/s, ${thousands(steps / seconds)} steps/s`,
+  );
+  print(
+    `reached: ${[...goals]
+      .filter(([, count]) => count > 0)
+      .map(([goal, count]) => `${goal} ${thousands(count)}`)
+      .join(', ')}`,
+  );
   const missed = [...goals].filter(([, count]) => count === 0).map(([goal]) => goal);
   if (missed.length > 0) print(`not reached: ${missed.join(', ')}`);
   print(`${findings.length} violations`);

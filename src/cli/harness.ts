@@ -16,7 +16,8 @@ const FILE_BYTES_MAX = 512 * 1024 * 1024;
 export function readText(path: string): string {
   try {
     const { size } = statSync(path);
-    if (size > FILE_BYTES_MAX) throw new UsageError('FILE', `${path}: ${size} bytes, at most ${FILE_BYTES_MAX} are read`);
+    if (size > FILE_BYTES_MAX)
+      throw new UsageError('FILE', `${path}: ${size} bytes, at most ${FILE_BYTES_MAX} are read`);
     return readFileSync(path, 'utf8');
   } catch (error) {
     if (error instanceof UsageError) throw error;

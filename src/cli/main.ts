@@ -21,13 +21,16 @@ function main(args: readonly string[]): number {
     code = ended;
   };
   const program = new Command('moriarty')
-    .description('The adversary of KV-cache transfer protocols: finds the interleaving that hangs, leaks or corrupts')
+    .description(
+      'The adversary of KV-cache transfer protocols: finds the interleaving that hangs, leaks or corrupts',
+    )
     .version(version())
     .addHelpText('after', EXIT_CODES)
     .exitOverride()
     .configureOutput({ outputError: (text, write) => write(`moriarty: ${text.replace(/^error: /, '')}`) });
   for (const add of [addCheck, addReplay, addTrace, addDemo]) add(program, finish);
-  for (const command of program.commands) command.exitOverride().copyInheritedSettings(program).addHelpText('after', EXIT_CODES);
+  for (const command of program.commands)
+    command.exitOverride().copyInheritedSettings(program).addHelpText('after', EXIT_CODES);
   try {
     program.parse(args, { from: 'user' });
     return code;
@@ -43,7 +46,10 @@ function exitCodeOf(error: unknown): number {
     return EXIT.usage;
   }
   if (error instanceof BrokenBelief) complain(`moriarty: the harness failed: ${error.message}`);
-  else complain(`moriarty: the harness failed: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`);
+  else
+    complain(
+      `moriarty: the harness failed: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`,
+    );
   return EXIT.harness;
 }
 

@@ -6,7 +6,8 @@ import { UsageError } from '../base/failure.ts';
 export function wholeNumber(least: number, most: number): (text: string) => number {
   return (text) => {
     const value = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
-    if (!(value >= least && value <= most)) throw new InvalidArgumentError(`It must be an integer from ${least} to ${most}.`);
+    if (!(value >= least && value <= most))
+      throw new InvalidArgumentError(`It must be an integer from ${least} to ${most}.`);
     return value;
   };
 }
@@ -18,7 +19,8 @@ const DURATION_MILLIS_MAX = 24 * 3_600_000;
 export function duration(text: string): number {
   const match = /^(\d{1,9})(ms|s|m|h)$/.exec(text);
   const millis = match === null ? 0 : Number(match[1]) * UNITS[match[2]!]!;
-  if (millis < 1 || millis > DURATION_MILLIS_MAX) throw new InvalidArgumentError('It must be a time such as 500ms, 30s or 2m, at most 24h.');
+  if (millis < 1 || millis > DURATION_MILLIS_MAX)
+    throw new InvalidArgumentError('It must be a time such as 500ms, 30s or 2m, at most 24h.');
   return millis;
 }
 

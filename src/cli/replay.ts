@@ -3,8 +3,8 @@ import { isReplayLine, readReplayLine, readReplayText } from '../explore/replay-
 import { INVARIANTS } from '../oracle/verdict.ts';
 import { PAGE, timeline } from '../report/timeline.ts';
 import { runSeed, runTape } from '../sim/run.ts';
+import type { RunResult } from '../sim/run-spec.ts';
 import { tapeRows } from '../sim/tape.ts';
-import type { RunResult } from '../sim/world.ts';
 import { checkMemory, readText } from './harness.ts';
 import { complain, EXIT, print, printJson } from './output.ts';
 
@@ -16,7 +16,10 @@ interface ReplayFlags {
 export function addReplay(program: Command, finish: (code: number) => void): void {
   program
     .command('replay')
-    .argument('<line-or-file>', 'a replay line (mor1....), or a JSON file with version, scenario, and seed or tape')
+    .argument(
+      '<line-or-file>',
+      'a replay line (mor1....), or a JSON file with version, scenario, and seed or tape',
+    )
     .description('run one schedule again, byte for byte, and tell its story')
     .option('--full', 'every step, not the page that matters')
     .option('--json', 'one JSON document on standard output')
@@ -27,12 +30,17 @@ function replay(source: string, flags: ReplayFlags): number {
   const told = isReplayLine(source) ? readReplayLine(source) : readReplayText(readText(source), source);
   const memory = checkMemory();
   const { scenario } = told;
-  const { result, tape } = 'seed' in told.source ? runSeed(memory, scenario, told.source.seed, true) : runTape(memory, scenario, told.source.tape, true);
+  const { result, tape } =
+    'seed' in told.source
+      ? runSeed(memory, scenario, told.source.seed, { record: true })
+      : runTape(memory, scenario, told.source.tape, { record: true });
   const { violation, digest, steps } = result;
   if (flags.json) printJson({ digest, steps, violation, waits: result.waits, tape: tapeRows(tape.recorded) });
   else printRun(result, flags.full ?? false);
   if (told.digest !== '' && told.digest !== digest) {
-    complain(`moriarty: REPLAY-DIGEST: the run's digest is ${digest}, the line says ${told.digest}: it was made by another version of the code, or the harness is not deterministic`);
+    complain(
+      `moriarty: REPLAY-DIGEST: the run's digest is ${digest}, the line says ${told.digest}: it was made by another version of the code, or the harness is not deterministic`,
+    );
     return EXIT.harness;
   }
   return violation === null ? EXIT.fine : EXIT.violation;

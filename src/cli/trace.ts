@@ -1,14 +1,20 @@
-import { type Command, Option } from 'commander';
 import { fileURLToPath } from 'node:url';
+import { type Command, Option } from 'commander';
 import { readKernelBytes } from '../node/kernel-bytes.ts';
 import { INVARIANTS } from '../oracle/verdict.ts';
 import { instantiateKernels } from '../sim/load-kernels.ts';
 import { readTrace } from '../sim/request-trace.ts';
-import { runTrace, TRACE_DEFAULTS, type TraceOptions, type TraceSummary, tracePages } from '../sim/trace-run.ts';
-import type { RunResult } from '../sim/world.ts';
+import type { RunResult } from '../sim/run-spec.ts';
+import {
+  runTrace,
+  TRACE_DEFAULTS,
+  type TraceOptions,
+  type TraceSummary,
+  tracePages,
+} from '../sim/trace-run.ts';
 import { readText } from './harness.ts';
 import { wholeNumber } from './options.ts';
-import { complain, endProgress, EXIT, print, printJson, showProgress, thousands } from './output.ts';
+import { complain, EXIT, endProgress, print, printJson, showProgress, thousands } from './output.ts';
 
 /** Ended requests between two progress lines. */
 const PROGRESS_EVERY = 50;
@@ -27,24 +33,49 @@ export const SMALL_TRACE = fileURLToPath(new URL('../../examples/small.jsonl', i
 export function addTrace(program: Command, finish: (code: number) => void): void {
   program
     .command('trace')
-    .argument('[file]', 'a request trace in Mooncake format, one JSON object a line (default: a small one of our own)')
+    .argument(
+      '[file]',
+      'a request trace in Mooncake format, one JSON object a line (default: a small one of our own)',
+    )
     .description('send a request trace through a simulated cluster, in time order, and sum it up')
-    .addOption(new Option('--mode <mode>', 'who moves the KV').choices(['read', 'write']).default(TRACE_DEFAULTS.mode))
-    .addOption(new Option('--prefill <n>', 'prefill instances').argParser(wholeNumber(1, 16)).default(TRACE_DEFAULTS.prefillInstances))
-    .addOption(new Option('--decode <n>', 'decode instances').argParser(wholeNumber(1, 16)).default(TRACE_DEFAULTS.decodeInstances))
-    .addOption(new Option('--blocks <n>', 'KV blocks of 16 tokens for each instance').argParser(wholeNumber(16, 1_000_000)).default(TRACE_DEFAULTS.blocksPerEngine))
+    .addOption(
+      new Option('--mode <mode>', 'who moves the KV').choices(['read', 'write']).default(TRACE_DEFAULTS.mode),
+    )
+    .addOption(
+      new Option('--prefill <n>', 'prefill instances')
+        .argParser(wholeNumber(1, 16))
+        .default(TRACE_DEFAULTS.prefillInstances),
+    )
+    .addOption(
+      new Option('--decode <n>', 'decode instances')
+        .argParser(wholeNumber(1, 16))
+        .default(TRACE_DEFAULTS.decodeInstances),
+    )
+    .addOption(
+      new Option('--blocks <n>', 'KV blocks of 16 tokens for each instance')
+        .argParser(wholeNumber(16, 1_000_000))
+        .default(TRACE_DEFAULTS.blocksPerEngine),
+    )
     .option('--json', 'one JSON document on standard output')
     .action((file: string | undefined, flags: TraceFlags) => finish(trace(file ?? SMALL_TRACE, flags)));
 }
 
 function trace(path: string, flags: TraceFlags): number {
-  const options: TraceOptions = { ...TRACE_DEFAULTS, mode: flags.mode, prefillInstances: flags.prefill, decodeInstances: flags.decode, blocksPerEngine: flags.blocks };
+  const options: TraceOptions = {
+    ...TRACE_DEFAULTS,
+    mode: flags.mode,
+    prefillInstances: flags.prefill,
+    decodeInstances: flags.decode,
+    blocksPerEngine: flags.blocks,
+  };
   const { summary, result } = traceFile(path, options);
   if (flags.json) printJson(summary);
   else print(showSummary(path, options, summary));
   const { violation } = result;
   if (violation === null) return EXIT.fine;
-  complain(`${violation.invariant} broken: ${INVARIANTS[violation.invariant]}\n  at ${violation.place}: ${violation.detail}`);
+  complain(
+    `${violation.invariant} broken: ${INVARIANTS[violation.invariant]}\n  at ${violation.place}: ${violation.detail}`,
+  );
   return EXIT.violation;
 }
 
@@ -52,7 +83,8 @@ export function traceFile(path: string, options: TraceOptions): { summary: Trace
   const requests = readTrace(readText(path), path);
   const pages = tracePages(requests, options);
   const onProgress = (ended: number): void => {
-    if (ended % PROGRESS_EVERY === 0) showProgress(`   trace: ${thousands(ended)} of ${thousands(requests.length)} requests`);
+    if (ended % PROGRESS_EVERY === 0)
+      showProgress(`   trace: ${thousands(ended)} of ${thousands(requests.length)} requests`);
   };
   const outcome = runTrace(instantiateKernels(readKernelBytes(), pages), requests, options, onProgress);
   endProgress();
@@ -63,8 +95,14 @@ export function showSummary(path: string, options: TraceOptions, summary: TraceS
   const { timeToFirstTokenMs: first, endToEndMs: whole, queueDepth } = summary;
   const share = (100 * summary.prefixHitTokens) / summary.inputTokens;
   const rows: [string, string][] = [
-    ['trace', `${path}, ${options.mode.toUpperCase()} mode, ${options.prefillInstances} P + ${options.decodeInstances} D, model ${options.model.name}`],
-    ['requests', `${thousands(summary.requests)}: ${thousands(summary.completed)} completed, ${thousands(summary.failed)} failed`],
+    [
+      'trace',
+      `${path}, ${options.mode.toUpperCase()} mode, ${options.prefillInstances} P + ${options.decodeInstances} D, model ${options.model.name}`,
+    ],
+    [
+      'requests',
+      `${thousands(summary.requests)}: ${thousands(summary.completed)} completed, ${thousands(summary.failed)} failed`,
+    ],
     ['tokens', `${thousands(summary.inputTokens)} in, ${thousands(summary.outputTokens)} out`],
     ['prefix hits', `${thousands(summary.prefixHitTokens)} tokens (${share.toFixed(1)} %) at P`],
     ['KV moved', `${(summary.kvBytes / 1e9).toFixed(1)} GB`],
@@ -72,7 +110,10 @@ export function showSummary(path: string, options: TraceOptions, summary: TraceS
     ['end to end', `p50 ${whole.p50.toFixed(0)} ms, p99 ${whole.p99.toFixed(0)} ms`],
     ['queue depth', `mean ${queueDepth.mean}, most ${queueDepth.max} requests in the cluster`],
     ['blocks left', `${summary.blocksLeft}`],
-    ['run', `${thousands(summary.simulatedSeconds)} simulated s, ${thousands(summary.steps)} steps, digest ${summary.digest}`],
+    [
+      'run',
+      `${thousands(summary.simulatedSeconds)} simulated s, ${thousands(summary.steps)} steps, digest ${summary.digest}`,
+    ],
   ];
   return rows.map(([name, value]) => `  ${name.padEnd(12)} ${value}`).join('\n');
 }

@@ -1,4 +1,13 @@
-import type { ActorId, BlockId, EngineId, EngineSpec, Mode, RequestId, Topology, TransferId } from '../base/topology.ts';
+import type {
+  ActorId,
+  BlockId,
+  EngineId,
+  EngineSpec,
+  Mode,
+  RequestId,
+  Topology,
+  TransferId,
+} from '../base/topology.ts';
 import type { CacheView } from '../kv/view.ts';
 import type { Emit, Input, Wait } from '../wire/machine.ts';
 import type { KvTransferParams, Leg, Prompt, StepItem } from '../wire/messages.ts';

@@ -1,7 +1,7 @@
 import { mix } from '../base/mix.ts';
 import { sameFailure, type Violation } from '../oracle/verdict.ts';
 import type { WorldMemory } from '../sim/memory.ts';
-import { runSeed } from '../sim/run.ts';
+import { type Parts, runSeed } from '../sim/run.ts';
 import type { Scenario } from '../sim/scenario.ts';
 import { GOALS, type Goal } from '../wire/machine.ts';
 
@@ -13,6 +13,8 @@ export interface CampaignOptions {
   readonly goOn: (schedules: number) => boolean;
   readonly stopAtFirst: boolean;
   readonly onProgress?: (progress: Campaign) => void;
+  /** Your own connector, instead of the one that the scenario names. */
+  readonly parts?: () => Parts;
 }
 
 /** The first schedule that showed a kind of failure. */
@@ -37,13 +39,20 @@ export interface Campaign {
 const PROGRESS_EVERY = 256;
 
 export function runCampaign(memory: WorldMemory, options: CampaignOptions): Campaign {
-  const campaign: Campaign = { schedules: 0, steps: 0, digest: 0, goals: new Map(GOALS.map((goal) => [goal, 0])), findings: [] };
+  const campaign: Campaign = {
+    schedules: 0,
+    steps: 0,
+    digest: 0,
+    goals: new Map(GOALS.map((goal) => [goal, 0])),
+    findings: [],
+  };
   while (options.goOn(campaign.schedules)) {
     const seed = options.seedFrom + campaign.schedules;
-    const { result } = runSeed(memory, options.scenario, seed);
+    const { result } = runSeed(memory, options.scenario, seed, options);
     campaign.schedules++;
     campaign.steps += result.steps;
-    for (let at = 0; at < 16; at += 8) campaign.digest = mix(campaign.digest, Number.parseInt(result.digest.slice(at, at + 8), 16));
+    for (let at = 0; at < 16; at += 8)
+      campaign.digest = mix(campaign.digest, Number.parseInt(result.digest.slice(at, at + 8), 16));
     for (const [goal, count] of result.goals) campaign.goals.set(goal, campaign.goals.get(goal)! + count);
     if (result.violation !== null) {
       addFinding(campaign, result.violation, seed, result.steps);

@@ -1,8 +1,8 @@
 import { UsageError } from '../base/failure.ts';
 import { decodeUtf8, encodeUtf8 } from '../base/utf8.ts';
-import { readScenario, scenarioByName } from './scenario-file.ts';
 import type { Scenario } from '../sim/scenario.ts';
 import { readTape, type TapeEntry, tapeRows } from '../sim/tape.ts';
+import { readScenario, scenarioByName } from './scenario-file.ts';
 
 /** One run, told in a line or a file: which scenario, which seed or tape, and the digest it had. */
 export interface Replay {
@@ -20,7 +20,9 @@ const LINE_CHARACTERS_MAX = 4_000_000;
 export function replayObject(replay: Replay): Record<string, unknown> {
   const { scenario, source, digest } = replay;
   const named = scenarioByName(scenario.name);
-  const known = named !== undefined && JSON.stringify({ ...named, mode: scenario.mode, faults: scenario.faults }) === JSON.stringify(scenario);
+  const known =
+    named !== undefined &&
+    JSON.stringify({ ...named, mode: scenario.mode, faults: scenario.faults }) === JSON.stringify(scenario);
   return {
     version: 1,
     scenario: known ? scenario.name : scenario,
@@ -40,10 +42,18 @@ export function isReplayLine(text: string): boolean {
 
 /** @throws UsageError REPLAY-LINE when the line is cut off or changed. */
 export function readReplayLine(line: string): Replay {
-  if (line.length > LINE_CHARACTERS_MAX) throw new UsageError('REPLAY-LINE', `the replay line has ${line.length} characters, at most ${LINE_CHARACTERS_MAX} are read`);
+  if (line.length > LINE_CHARACTERS_MAX)
+    throw new UsageError(
+      'REPLAY-LINE',
+      `the replay line has ${line.length} characters, at most ${LINE_CHARACTERS_MAX} are read`,
+    );
   const bytes = fromBase64Url(line.slice(PREFIX.length).trim());
   const text = bytes === undefined ? undefined : decodeUtf8(bytes);
-  if (text === undefined) throw new UsageError('REPLAY-LINE', `the replay line is damaged: it must be ${PREFIX} and then only letters, digits, - and _`);
+  if (text === undefined)
+    throw new UsageError(
+      'REPLAY-LINE',
+      `the replay line is damaged: it must be ${PREFIX} and then only letters, digits, - and _`,
+    );
   return readReplayText(text, 'the replay line');
 }
 
@@ -55,11 +65,20 @@ export function readReplayText(text: string, where: string): Replay {
   } catch (error) {
     throw new UsageError('REPLAY-JSON', `${where} is not JSON: ${(error as Error).message}`);
   }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new UsageError('REPLAY-FORM', `${where} must hold a JSON object with version, scenario, and seed or tape`);
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw new UsageError(
+      'REPLAY-FORM',
+      `${where} must hold a JSON object with version, scenario, and seed or tape`,
+    );
   const object = value as Record<string, unknown>;
-  if (object['version'] !== 1) throw new UsageError('REPLAY-FORM', `${where}: version must be 1, not ${JSON.stringify(object['version'])}`);
+  if (object['version'] !== 1)
+    throw new UsageError(
+      'REPLAY-FORM',
+      `${where}: version must be 1, not ${JSON.stringify(object['version'])}`,
+    );
   const digest = object['digest'] ?? '';
-  if (typeof digest !== 'string' || !/^([0-9a-f]{16})?$/.test(digest)) throw new UsageError('REPLAY-FORM', `${where}: digest must be 16 hex digits`);
+  if (typeof digest !== 'string' || !/^([0-9a-f]{16})?$/.test(digest))
+    throw new UsageError('REPLAY-FORM', `${where}: digest must be 16 hex digits`);
   return { scenario: scenarioOf(object, where), source: sourceOf(object, where), digest };
 }
 
@@ -67,7 +86,8 @@ function scenarioOf(object: Record<string, unknown>, where: string): Scenario {
   const { scenario, mode, faults } = object;
   if (typeof scenario !== 'string') return readScenario(scenario, `${where}: scenario`);
   const named = scenarioByName(scenario);
-  if (named === undefined) throw new UsageError('REPLAY-FORM', `${where}: scenario ${JSON.stringify(scenario)} is not known`);
+  if (named === undefined)
+    throw new UsageError('REPLAY-FORM', `${where}: scenario ${JSON.stringify(scenario)} is not known`);
   return readScenario({ ...named, mode: mode ?? named.mode, faults: faults ?? named.faults }, where);
 }
 

@@ -57,7 +57,10 @@ export function readScenario(value: unknown, where: string): Scenario {
   const parsed = scenario.safeParse(value);
   if (!parsed.success) {
     const { path, message } = parsed.error.issues[0]!;
-    throw new UsageError('SCENARIO-FORM', `${where}${path.length === 0 ? '' : `: ${path.join('.')}`}: ${message}`);
+    throw new UsageError(
+      'SCENARIO-FORM',
+      `${where}${path.length === 0 ? '' : `: ${path.join('.')}`}: ${message}`,
+    );
   }
   const checked: Scenario = parsed.data;
   refuseImpossible(checked, where);
@@ -67,14 +70,37 @@ export function readScenario(value: unknown, where: string): Scenario {
 function refuseImpossible(checked: Scenario, where: string): void {
   const { heads } = checked;
   for (const tp of [...checked.prefillTp, ...checked.decodeTp]) {
-    if (heads % tp !== 0 && tp % heads !== 0) throw new UsageError('SCENARIO-FORM', `${where}: ${heads} heads cannot be split over or replicated on TP ${tp}`);
+    if (heads % tp !== 0 && tp % heads !== 0)
+      throw new UsageError(
+        'SCENARIO-FORM',
+        `${where}: ${heads} heads cannot be split over or replicated on TP ${tp}`,
+      );
   }
-  const tokens = checked.promptTokensMax + checked.outputTokensMax + (checked.lookAhead ? LOOK_AHEAD_TOKENS : 0);
-  if (tokens > checked.blocksPerEngine * checked.blockTokens) throw new UsageError('SCENARIO-FORM', `${where}: a request may take ${tokens} tokens, ${checked.blocksPerEngine} blocks hold ${checked.blocksPerEngine * checked.blockTokens}`);
-  const ranks = (instances: number, dp: readonly number[], tp: readonly number[]): number => instances * Math.max(...dp) * Math.max(...tp);
-  const rankCount = ranks(checked.prefillInstances, checked.prefillDp, checked.prefillTp) + ranks(checked.decodeInstances, checked.decodeDp, checked.decodeTp);
-  const bytes = rankCount * checked.blocksPerEngine * checked.blockTokens * heads * 2 * CELL_BYTES_MAX * Math.max(...checked.layers);
-  if (bytes > CHECK_REGION_BYTES_MAX) throw new UsageError('SCENARIO-FORM', `${where}: the caches of ${rankCount} ranks may take ${bytes} bytes, more than ${CHECK_REGION_BYTES_MAX}; lower blocksPerEngine, blockTokens, heads or layers`);
+  const tokens =
+    checked.promptTokensMax + checked.outputTokensMax + (checked.lookAhead ? LOOK_AHEAD_TOKENS : 0);
+  if (tokens > checked.blocksPerEngine * checked.blockTokens)
+    throw new UsageError(
+      'SCENARIO-FORM',
+      `${where}: a request may take ${tokens} tokens, ${checked.blocksPerEngine} blocks hold ${checked.blocksPerEngine * checked.blockTokens}`,
+    );
+  const ranks = (instances: number, dp: readonly number[], tp: readonly number[]): number =>
+    instances * Math.max(...dp) * Math.max(...tp);
+  const rankCount =
+    ranks(checked.prefillInstances, checked.prefillDp, checked.prefillTp) +
+    ranks(checked.decodeInstances, checked.decodeDp, checked.decodeTp);
+  const bytes =
+    rankCount *
+    checked.blocksPerEngine *
+    checked.blockTokens *
+    heads *
+    2 *
+    CELL_BYTES_MAX *
+    Math.max(...checked.layers);
+  if (bytes > CHECK_REGION_BYTES_MAX)
+    throw new UsageError(
+      'SCENARIO-FORM',
+      `${where}: the caches of ${rankCount} ranks may take ${bytes} bytes, more than ${CHECK_REGION_BYTES_MAX}; lower blocksPerEngine, blockTokens, heads or layers`,
+    );
 }
 
 const NAMED: readonly Scenario[] = [SHIPPED_MIX, AS_WRITTEN_MIX];

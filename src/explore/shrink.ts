@@ -1,9 +1,9 @@
 import { sameFailure, type Violation } from '../oracle/verdict.ts';
 import type { WorldMemory } from '../sim/memory.ts';
-import { runSeed, runTape } from '../sim/run.ts';
+import { type RunOptions, runSeed, runTape } from '../sim/run.ts';
+import type { RunResult } from '../sim/run-spec.ts';
 import type { Scenario } from '../sim/scenario.ts';
 import { DRAW, type DrawKind, type TapeEntry } from '../sim/tape.ts';
-import type { RunResult } from '../sim/world.ts';
 
 /** The smallest tape found that still breaks the same invariant at the same place. */
 export interface Shrunk {
@@ -31,20 +31,42 @@ const GROUPS: readonly (readonly DrawKind[])[] = [
   [DRAW.shape],
 ];
 
-export function shrinkSeed(memory: WorldMemory, scenario: Scenario, seed: number, violation: Violation): Shrunk {
-  return shrinkTape(memory, scenario, runSeed(memory, scenario, seed, true).tape.recorded, violation);
+export function shrinkSeed(
+  memory: WorldMemory,
+  scenario: Scenario,
+  seed: number,
+  violation: Violation,
+  options: RunOptions = {},
+): Shrunk {
+  return shrinkTape(
+    memory,
+    scenario,
+    runSeed(memory, scenario, seed, { ...options, record: true }).tape.recorded,
+    violation,
+    options,
+  );
 }
 
-export function shrinkTape(memory: WorldMemory, scenario: Scenario, start: readonly TapeEntry[], violation: Violation): Shrunk {
-  const search: Search = { memory, scenario, violation, best: start, runs: 0 };
+export function shrinkTape(
+  memory: WorldMemory,
+  scenario: Scenario,
+  start: readonly TapeEntry[],
+  violation: Violation,
+  options: RunOptions = {},
+): Shrunk {
+  const search: Search = { memory, scenario, violation, options, best: start, runs: 0 };
   for (;;) {
     const before = size(search.best);
-    for (const group of GROUPS) attempt(search, search.best.filter((entry) => !group.includes(entry.draw)));
+    for (const group of GROUPS)
+      attempt(
+        search,
+        search.best.filter((entry) => !group.includes(entry.draw)),
+      );
     removeChunks(search);
     lowerValues(search);
     if (size(search.best) === before || search.runs >= SHRINK_RUNS_MAX) break;
   }
-  const { result } = runTape(memory, scenario, search.best, true);
+  const { result } = runTape(memory, scenario, search.best, { ...options, record: true });
   return { entries: search.best, result, runs: search.runs };
 }
 
@@ -52,6 +74,7 @@ interface Search {
   readonly memory: WorldMemory;
   readonly scenario: Scenario;
   readonly violation: Violation;
+  readonly options: RunOptions;
   best: readonly TapeEntry[];
   runs: number;
 }
@@ -65,7 +88,10 @@ function size(entries: readonly TapeEntry[]): number {
 function attempt(search: Search, candidate: readonly TapeEntry[]): boolean {
   if (size(candidate) >= size(search.best) || search.runs >= SHRINK_RUNS_MAX) return false;
   search.runs++;
-  const { result, tape } = runTape(search.memory, search.scenario, candidate);
+  const { result, tape } = runTape(search.memory, search.scenario, candidate, {
+    ...search.options,
+    record: false,
+  });
   if (result.violation === null || !sameFailure(result.violation, search.violation)) return false;
   search.best = [...tape.recorded];
   return true;
@@ -73,7 +99,11 @@ function attempt(search: Search, candidate: readonly TapeEntry[]): boolean {
 
 /** Delta debugging: halves, quarters, down to single entries. */
 function removeChunks(search: Search): void {
-  for (let chunk = Math.ceil(search.best.length / 2); chunk >= 1; chunk = chunk === 1 ? 0 : Math.ceil(chunk / 2)) {
+  for (
+    let chunk = Math.ceil(search.best.length / 2);
+    chunk >= 1;
+    chunk = chunk === 1 ? 0 : Math.ceil(chunk / 2)
+  ) {
     for (let from = 0; from < search.best.length; ) {
       const candidate = search.best.filter((_, index) => index < from || index >= from + chunk);
       if (!attempt(search, candidate)) from += chunk;
@@ -85,12 +115,22 @@ function removeChunks(search: Search): void {
 /** Lowers each value, by halves and then by ones while it is small. */
 function lowerValues(search: Search): void {
   for (let index = 0; index < search.best.length; index++) {
-    for (const lower of [(value: number) => 1 + Math.trunc(value / 8), (value: number) => Math.trunc(value / 2), (value: number) => value - 1]) {
+    for (const lower of [
+      (value: number) => 1 + Math.trunc(value / 8),
+      (value: number) => Math.trunc(value / 2),
+      (value: number) => value - 1,
+    ]) {
       while (index < search.best.length) {
         const entry = search.best[index]!;
         const value = lower(entry.value);
         if (value < 1 || value >= entry.value) break;
-        if (!attempt(search, search.best.map((other, at) => (at === index ? { ...other, value } : other)))) break;
+        if (
+          !attempt(
+            search,
+            search.best.map((other, at) => (at === index ? { ...other, value } : other)),
+          )
+        )
+          break;
         if (search.runs >= SHRINK_RUNS_MAX) return;
       }
     }

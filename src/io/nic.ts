@@ -22,7 +22,15 @@ export interface NicProfile {
 
 /** Rough figures of one 400 Gb NIC; the calibrated tables come with the faithful engine. */
 export const PROFILES = {
-  plain: { name: 'plain', writeBaseMicros: 5, readBaseMicros: 6, workRequestsPerMicro: 7, bytesPerMicro: 48_000, bytesScale: 1, completeMicros: 1 },
+  plain: {
+    name: 'plain',
+    writeBaseMicros: 5,
+    readBaseMicros: 6,
+    workRequestsPerMicro: 7,
+    bytesPerMicro: 48_000,
+    bytesScale: 1,
+    completeMicros: 1,
+  },
 } as const satisfies Record<string, NicProfile>;
 
 export interface QueuePair {
@@ -46,8 +54,23 @@ export interface Flight {
   landed: boolean;
 }
 
-export function createQueuePair(initiator: ActorId, target: ActorId, index: number, sendQueueDepth: number): QueuePair {
-  return { initiator, target, index, sendQueueDepth, posted: 0, broken: false, lastLandAt: 0, lastCompleteAt: 0, inFlight: new Set() };
+export function createQueuePair(
+  initiator: ActorId,
+  target: ActorId,
+  index: number,
+  sendQueueDepth: number,
+): QueuePair {
+  return {
+    initiator,
+    target,
+    index,
+    sendQueueDepth,
+    posted: 0,
+    broken: false,
+    lastLandAt: 0,
+    lastCompleteAt: 0,
+    inFlight: new Set(),
+  };
 }
 
 /** Takes a batch onto the send queue; null when it does not fit, and nothing is posted. */
@@ -71,7 +94,9 @@ export function bytesOf(batch: PostedBatch): number {
 export function landMicros(profile: NicProfile, batch: PostedBatch): number {
   const issue = Math.ceil(batch.runs.length / 3 / profile.workRequestsPerMicro);
   const wire = Math.ceil((bytesOf(batch) * profile.bytesScale) / profile.bytesPerMicro);
-  return (batch.operation === 'write' ? profile.writeBaseMicros : profile.readBaseMicros) + Math.max(issue, wire);
+  return (
+    (batch.operation === 'write' ? profile.writeBaseMicros : profile.readBaseMicros) + Math.max(issue, wire)
+  );
 }
 
 /** The batch has completed, well or not; its send-queue slots come back. */

@@ -12,7 +12,8 @@ export function refusalOf(local: CacheView, remote: CacheView): string {
   if (local.cellBytes !== remote.cellBytes) {
     return `layer ${local.layer}: a cell has ${local.cellBytes} bytes here and ${remote.cellBytes} bytes at the peer`;
   }
-  if (local.parts !== remote.parts) return `layer ${local.layer}: ${local.parts} parts here, ${remote.parts} at the peer`;
+  if (local.parts !== remote.parts)
+    return `layer ${local.layer}: ${local.parts} parts here, ${remote.parts} at the peer`;
   return '';
 }
 
@@ -59,17 +60,32 @@ function placeOf(view: CacheView, span: BlockSpan, token: number): { slot: numbe
   const index = Math.floor(distance / view.slots);
   const block = span.blocks[index];
   if (block === undefined || block < 0 || block >= view.blockCount) {
-    throw new UsageError('PLAN-RANGE', `token ${token} lies in entry ${index} of a list of ${span.blocks.length} blocks, block ${block} of ${view.blockCount}`);
+    throw new UsageError(
+      'PLAN-RANGE',
+      `token ${token} lies in entry ${index} of a list of ${span.blocks.length} blocks, block ${block} of ${view.blockCount}`,
+    );
   }
   const slot = distance - index * view.slots;
   return { slot, offset: view.base + block * view.blockStride + slot * view.tokenStride };
 }
 
-function addCell(local: CacheView, localAt: number, remote: CacheView, remoteAt: number, n: number, h: number, runs: number[]): void {
+function addCell(
+  local: CacheView,
+  localAt: number,
+  remote: CacheView,
+  remoteAt: number,
+  n: number,
+  h: number,
+  runs: number[],
+): void {
   const localOffset = localAt + n * local.tokenStride + h * local.headStride;
   const remoteOffset = remoteAt + n * remote.tokenStride + h * remote.headStride;
   const last = runs.length - 3;
-  if (last >= 0 && runs[last]! + runs[last + 2]! === localOffset && runs[last + 1]! + runs[last + 2]! === remoteOffset) {
+  if (
+    last >= 0 &&
+    runs[last]! + runs[last + 2]! === localOffset &&
+    runs[last + 1]! + runs[last + 2]! === remoteOffset
+  ) {
     runs[last + 2]! += local.cellBytes;
   } else {
     runs.push(localOffset, remoteOffset, local.cellBytes);

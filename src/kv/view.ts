@@ -52,7 +52,11 @@ export function layView(layer: number, base: number, shape: CacheShape): CacheVi
     strides[axis] = stride;
     stride *= sizes[axis]!;
   }
-  believe(shape.order.includes('H') || shape.headCount === 1, 'INV-VIEW-1', 'a cache without a head axis has one head');
+  believe(
+    shape.order.includes('H') || shape.headCount === 1,
+    'INV-VIEW-1',
+    'a cache without a head axis has one head',
+  );
   return {
     layer,
     base,
@@ -78,7 +82,10 @@ export function layView(layer: number, base: number, shape: CacheShape): CacheVi
 export function headsOfRank(heads: number, tpSize: number, tpRank: number): { first: number; count: number } {
   if (heads % tpSize === 0) return { first: (tpRank * heads) / tpSize, count: heads / tpSize };
   if (tpSize % heads === 0) return { first: Math.trunc(tpRank / (tpSize / heads)), count: 1 };
-  throw new UsageError('TP-INDIVISIBLE', `${heads} KV heads cannot be split over or replicated on ${tpSize} TP ranks`);
+  throw new UsageError(
+    'TP-INDIVISIBLE',
+    `${heads} KV heads cannot be split over or replicated on ${tpSize} TP ranks`,
+  );
 }
 
 /** Whether this rank is the first holder of its heads; copies of replicated heads count once in a sum over ranks. */

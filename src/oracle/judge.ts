@@ -93,7 +93,11 @@ export function createJudge(config: JudgeConfig): Judge {
     for (const block of note.blocks) {
       if (ledger.inFlight[block]! > 0) {
         const owner = ledger.owner[block]!;
-        fail('I1', place(actor, 'block pool'), `${name(actor)} gives block ${block} to request ${note.request} while an operation of request ${owner} that names it can still land`);
+        fail(
+          'I1',
+          place(actor, 'block pool'),
+          `${name(actor)} gives block ${block} to request ${note.request} while an operation of request ${owner} that names it can still land`,
+        );
       }
       ledger.owner[block] = note.request;
       ledger.holders[block] = 1;
@@ -103,7 +107,12 @@ export function createJudge(config: JudgeConfig): Judge {
   const onFree = (actor: ActorId, note: Extract<Note, { kind: 'free' }>): void => {
     const ledger = ledgers[engineOf(actor)]!;
     for (const block of note.blocks) {
-      if (--ledger.holders[block]! < 0) fail('I5', place(actor, 'block pool'), `${name(actor)} frees block ${block} of request ${note.request}, which is free already`);
+      if (--ledger.holders[block]! < 0)
+        fail(
+          'I5',
+          place(actor, 'block pool'),
+          `${name(actor)} frees block ${block} of request ${note.request}, which is free already`,
+        );
     }
   };
 
@@ -115,7 +124,11 @@ export function createJudge(config: JudgeConfig): Judge {
       const held = ledger.holders[block]! > 0 && (writer < 0 || ledger.owner[block] === writer);
       if (held) continue;
       const owner = ledger.holders[block]! > 0 ? `request ${ledger.owner[block]}` : 'nobody';
-      fail('I1', `${topology.engines[engine]!.role} blocks`, `${what} block ${block} of engine ${engine}, which belongs to ${owner}`);
+      fail(
+        'I1',
+        `${topology.engines[engine]!.role} blocks`,
+        `${what} block ${block} of engine ${engine}, which belongs to ${owner}`,
+      );
     }
   };
 
@@ -136,7 +149,11 @@ export function createJudge(config: JudgeConfig): Judge {
     if (assigned === undefined) return;
     const pair = [engineOf(from), engineOf(to)];
     if (pair.includes(assigned.prefill) && pair.includes(assigned.decode)) return;
-    fail('I6', place(from, 'routing'), `${what} of transfer ${transfer} goes from ${name(from)} to ${name(to)}, but the request was given to engines ${assigned.prefill} and ${assigned.decode}`);
+    fail(
+      'I6',
+      place(from, 'routing'),
+      `${what} of transfer ${transfer} goes from ${name(from)} to ${name(to)}, but the request was given to engines ${assigned.prefill} and ${assigned.decode}`,
+    );
   };
 
   /** Turns are fair if no DP rank of an instance is two requests ahead of another. */
@@ -149,42 +166,69 @@ export function createJudge(config: JudgeConfig): Judge {
     turns.set(key, counts);
     counts[spec.dpRank]!++;
     if (Math.max(...counts) - Math.min(...counts) > 1) {
-      fail('I6', `proxy choice of ${spec.role} DP rank`, `the DP ranks of ${spec.role} instance ${spec.instance} got ${counts.join(' and ')} requests: they do not take turns`);
+      fail(
+        'I6',
+        `proxy choice of ${spec.role} DP rank`,
+        `the DP ranks of ${spec.role} instance ${spec.instance} got ${counts.join(' and ')} requests: they do not take turns`,
+      );
     }
   };
 
   const onOutcome = (note: Extract<Note, { kind: 'outcome' }>): void => {
     const { request, outcome } = note;
-    if (outcomes.has(request)) return fail('I2', 'proxy outcome', `request ${request} ended twice: ${outcomes.get(request)}, then ${outcome}`);
+    if (outcomes.has(request))
+      return fail(
+        'I2',
+        'proxy outcome',
+        `request ${request} ended twice: ${outcomes.get(request)}, then ${outcome}`,
+      );
     outcomes.set(request, outcome);
     unfinished.delete(request);
     const judged = config.requests[request]!;
     if (outcome === 'aborted') reach('request-aborted');
     if (outcome === 'failed') {
-      if (dead.size === 0 && judged.fits) fail('I10', 'proxy outcome', `request ${request} failed (${note.cause}) although nothing went down`);
+      if (dead.size === 0 && judged.fits)
+        fail('I10', 'proxy outcome', `request ${request} failed (${note.cause}) although nothing went down`);
       else if (dead.size > 0) reach('request-failed-by-crash');
     }
     if (outcome !== 'completed') return;
     reach('request-completed');
     const { reference } = judged;
-    const same = note.tokens.length === reference.length && note.tokens.every((token, index) => token === reference[index]);
-    if (config.checksTokens && !same) fail('I4', 'client answer', `request ${request} answered [${note.tokens.join(' ')}], a single node answers [${reference.join(' ')}]`);
+    const same =
+      note.tokens.length === reference.length &&
+      note.tokens.every((token, index) => token === reference[index]);
+    if (config.checksTokens && !same)
+      fail(
+        'I4',
+        'client answer',
+        `request ${request} answered [${note.tokens.join(' ')}], a single node answers [${reference.join(' ')}]`,
+      );
   };
 
   let calm = true;
   const onReported = (actor: ActorId, note: Extract<Note, { kind: 'reported' }>): void => {
     const key = `${actor} ${note.request}`;
-    if (reports.has(key)) fail('I5', place(actor, 'report'), `${name(actor)} reported the end of request ${note.request} twice`);
+    if (reports.has(key))
+      fail('I5', place(actor, 'report'), `${name(actor)} reported the end of request ${note.request} twice`);
     reports.add(key);
     if (calm && note.end === 'failed' && !config.requests[note.request]!.aborts) {
-      fail('I10', place(actor, 'report'), `${name(actor)} reports the load of request ${note.request} as failed although nothing went wrong`);
+      fail(
+        'I10',
+        place(actor, 'report'),
+        `${name(actor)} reports the load of request ${note.request} as failed although nothing went wrong`,
+      );
     }
   };
 
   const onSpin = (actor: ActorId, note: Extract<Note, { kind: 'spin' }>): void => {
     const spun = (spins.get(actor) ?? 0) + 1;
     spins.set(actor, spun);
-    if (spun > SPINS_MAX) fail('I9', place(actor, note.thread), `${name(actor)} has polled ${spun} times for ${note.waitsFor}, and nothing it reads has changed`);
+    if (spun > SPINS_MAX)
+      fail(
+        'I9',
+        place(actor, note.thread),
+        `${name(actor)} has polled ${spun} times for ${note.waitsFor}, and nothing it reads has changed`,
+      );
   };
 
   return {
@@ -212,17 +256,29 @@ export function createJudge(config: JudgeConfig): Judge {
         case 'misread': {
           const { request, layer, token, head, part, block, expected, actual } = note;
           const cell = `layer ${layer}, token ${token}, head ${head}, ${part === 0 ? 'K' : 'V'}, block ${block}`;
-          return fail('I4', place(actor, 'attention'), `${name(actor)} read a wrong cell for request ${request}: ${cell} holds ${hex(actual)}, a single node has ${hex(expected)} there`);
+          return fail(
+            'I4',
+            place(actor, 'attention'),
+            `${name(actor)} read a wrong cell for request ${request}: ${cell} holds ${hex(actual)}, a single node has ${hex(expected)} there`,
+          );
         }
         case 'loaded':
           if (!config.isLoaded(actor, note)) {
-            fail('I10', place(actor, 'load report'), `${name(actor)} reported the KV of request ${note.request} as loaded up to token ${note.tokenTo}, but it is not all there`);
+            fail(
+              'I10',
+              place(actor, 'load report'),
+              `${name(actor)} reported the KV of request ${note.request} as loaded up to token ${note.tokenTo}, but it is not all there`,
+            );
           }
           return;
         case 'reported':
           return onReported(actor, note);
         case 'died':
-          return fail('I7', place(actor, note.thread), `${name(actor)}: thread ${note.thread} died: ${note.cause}`);
+          return fail(
+            'I7',
+            place(actor, note.thread),
+            `${name(actor)}: thread ${note.thread} died: ${note.cause}`,
+          );
         case 'spin':
           return onSpin(actor, note);
         case 'refused':
@@ -237,7 +293,8 @@ export function createJudge(config: JudgeConfig): Judge {
     sent(from, to, message) {
       spins.delete(from);
       const isPeers = topology.actors[from]!.tpRank >= 0 && topology.actors[to]!.tpRank >= 0;
-      if (isPeers && 'transfer' in message && message.kind !== 'abort') checkRoute(message.transfer, from, to, message.kind);
+      if (isPeers && 'transfer' in message && message.kind !== 'abort')
+        checkRoute(message.transfer, from, to, message.kind);
     },
     posted(from, batch) {
       checkRoute(batch.transfer, from, batch.peer, batch.operation);
@@ -260,7 +317,11 @@ export function createJudge(config: JudgeConfig): Judge {
 }
 
 function newLedger(blocks: number): EngineLedger {
-  return { owner: new Int32Array(blocks).fill(-1), holders: new Int32Array(blocks), inFlight: new Int32Array(blocks) };
+  return {
+    owner: new Int32Array(blocks).fill(-1),
+    holders: new Int32Array(blocks),
+    inFlight: new Int32Array(blocks),
+  };
 }
 
 function hex(word: number): string {

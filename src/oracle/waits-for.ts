@@ -20,7 +20,10 @@ export function waitChain(waits: readonly Wait[], from: ActorId): Wait[] {
 export function placeOfHang(chain: readonly Wait[], topology: Topology): string {
   const last = chain.at(-1);
   if (last === undefined) return 'nobody waits';
-  const what = last.what.replace(/\d+/g, 'n').replace(/\(.*\)/, '').trim();
+  const what = last.what
+    .replace(/\d+/g, 'n')
+    .replace(/\(.*\)/, '')
+    .trim();
   return `${roleOf(last.who, topology)} waits for ${what}${last.whom < 0 ? '' : ` from ${roleOf(last.whom, topology)}`}`;
 }
 
@@ -31,5 +34,8 @@ function roleOf(actor: ActorId, topology: Topology): string {
 }
 
 export function showChain(chain: readonly Wait[], topology: Topology): string[] {
-  return chain.map((wait) => `${topology.actors[wait.who]!.name} waits for ${wait.what}${wait.whom < 0 ? '' : ` from ${topology.actors[wait.whom]!.name}`}`);
+  return chain.map(
+    (wait) =>
+      `${topology.actors[wait.who]!.name} waits for ${wait.what}${wait.whom < 0 ? '' : ` from ${topology.actors[wait.whom]!.name}`}`,
+  );
 }

@@ -36,7 +36,12 @@ export function asWrittenChoice(faults: FaultSet): ChoicePolicy {
 }
 
 /** F4: the argument is there, and the counter is used. */
-function dpRankOf(instance: ChoiceState['instances'][number], turn: number, number: number, faults: FaultSet): number {
+function dpRankOf(
+  instance: ChoiceState['instances'][number],
+  turn: number,
+  number: number,
+  faults: FaultSet,
+): number {
   const argument = faults.has('F4') ? number : turn;
   return argument % instance.engines.length;
 }

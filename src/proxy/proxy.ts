@@ -1,5 +1,12 @@
 import { type MoveTable, move } from '../base/moves.ts';
-import { type EngineId, type EngineSpec, PROXY, type RequestId, type Topology, type TransferId } from '../base/topology.ts';
+import {
+  type EngineId,
+  type EngineSpec,
+  PROXY,
+  type RequestId,
+  type Topology,
+  type TransferId,
+} from '../base/topology.ts';
 import type { Emit, Input, Wait } from '../wire/machine.ts';
 import type { Answer, Leg, Message, Prompt } from '../wire/messages.ts';
 import type { ChoicePolicy, ChoiceState } from './choose.ts';
@@ -81,9 +88,15 @@ export function acceptRequest(state: ProxyState, client: ClientRequest, emit: Em
   const first = state.policy.choose(choice, state.down);
   const second = client.ordinary === 'no' ? state.policy.choose(state.decodeChoice, state.down) : first;
   if (first === null || second === null) {
-    return emit({ kind: 'note', note: { kind: 'outcome', request, outcome: 'failed', cause: 'no engine is up', tokens: [] } });
+    return emit({
+      kind: 'note',
+      note: { kind: 'outcome', request, outcome: 'failed', cause: 'no engine is up', tokens: [] },
+    });
   }
-  emit({ kind: 'note', note: { kind: 'assign', request, transfer, prefill: first.engine, decode: second.engine } });
+  emit({
+    kind: 'note',
+    note: { kind: 'assign', request, transfer, prefill: first.engine, decode: second.engine },
+  });
   const whole = client.ordinary !== 'no';
   const flow: Flow = {
     request,
@@ -98,15 +111,27 @@ export function acceptRequest(state: ProxyState, client: ClientRequest, emit: Em
   state.flows.set(request, flow);
   // WRITE sends D's leg first, so that the block list is on its way while P works.
   if (flow.decodeOpen) sendLeg(flow, whole ? 'whole' : 'decode', second, first.engine, null, emit);
-  if (flow.prefillOpen) sendLeg(flow, 'prefill', first, state.topology.mode === 'write' ? second.engine : -1, null, emit);
+  if (flow.prefillOpen)
+    sendLeg(flow, 'prefill', first, state.topology.mode === 'write' ? second.engine : -1, null, emit);
 }
 
-function sendLeg(flow: Flow, leg: Leg, engine: EngineSpec, remoteEngine: EngineId, params: Answer['params'], emit: Emit): void {
+function sendLeg(
+  flow: Flow,
+  leg: Leg,
+  engine: EngineSpec,
+  remoteEngine: EngineId,
+  params: Answer['params'],
+  emit: Emit,
+): void {
   const { request, transfer, prompt } = flow;
   // P computes the prompt and one token, whatever the client asked for.
   const maxTokens = leg === 'prefill' ? 1 : prompt.maxTokens;
   const remote = leg === 'whole' ? -1 : remoteEngine;
-  emit({ kind: 'send', to: engine.scheduler, message: { kind: 'generate', request, transfer, leg, prompt, maxTokens, remoteEngine: remote, params } });
+  emit({
+    kind: 'send',
+    to: engine.scheduler,
+    message: { kind: 'generate', request, transfer, leg, prompt, maxTokens, remoteEngine: remote, params },
+  });
 }
 
 function onAnswer(state: ProxyState, answer: Answer, emit: Emit): void {
@@ -161,12 +186,24 @@ function end(state: ProxyState, flow: Flow, outcome: 'failed' | 'aborted', cause
   if (flow.prefill >= 0) tell.add(flow.prefill);
   if (flow.decodeOpen) tell.add(flow.decode);
   for (const engine of tell) {
-    if (!state.down.has(engine)) emit({ kind: 'send', to: state.topology.engines[engine]!.scheduler, message: { kind: 'abort', request, transfer } });
+    if (!state.down.has(engine))
+      emit({
+        kind: 'send',
+        to: state.topology.engines[engine]!.scheduler,
+        message: { kind: 'abort', request, transfer },
+      });
   }
   finish(state, flow, outcome, cause, [], emit);
 }
 
-function finish(state: ProxyState, flow: Flow, outcome: 'completed' | 'failed' | 'aborted', cause: string, tokens: readonly number[], emit: Emit): void {
+function finish(
+  state: ProxyState,
+  flow: Flow,
+  outcome: 'completed' | 'failed' | 'aborted',
+  cause: string,
+  tokens: readonly number[],
+  emit: Emit,
+): void {
   state.flows.delete(flow.request);
   emit({ kind: 'note', note: { kind: 'outcome', request: flow.request, outcome, cause, tokens } });
 }
@@ -175,7 +212,11 @@ export function proxyWaits(state: ProxyState): Wait[] {
   const waits: Wait[] = [];
   for (const flow of state.flows.values()) {
     const wait = (engine: EngineId, leg: string): void => {
-      waits.push({ who: PROXY, what: `the ${leg} leg of request ${flow.request}`, whom: state.topology.engines[engine]!.scheduler });
+      waits.push({
+        who: PROXY,
+        what: `the ${leg} leg of request ${flow.request}`,
+        whom: state.topology.engines[engine]!.scheduler,
+      });
     };
     if (flow.prefillOpen) wait(flow.prefill, 'prefill');
     if (flow.decodeOpen) wait(flow.decode, 'decode');

@@ -15,9 +15,11 @@ export const PAGE: TimelineOptions = { linesMax: 22, widthMax: 150 };
 export function timeline(record: RunRecord, options: TimelineOptions): string[] {
   const rows = collapse(record.steps);
   const chosen = choose(rows, options.linesMax);
-  const lines = [...chosen].sort((a, b) => a.record.step - b.record.step).map((row) => showRow(row, record.actorNames, options.widthMax));
+  const lines = [...chosen]
+    .sort((a, b) => a.record.step - b.record.step)
+    .map((row) => showRow(row, record.actorNames, options.widthMax));
   const left = rows.length - chosen.length;
-  if (left > 0) lines.push(`      (${left} steps that changed nothing for this failure are left out)`);
+  if (left > 0) lines.push(`      (${left} more steps; replay --full shows them)`);
   return lines;
 }
 
@@ -44,34 +46,56 @@ function collapse(steps: readonly StepRecord[]): Row[] {
 }
 
 function sameLook(left: StepRecord, right: StepRecord): boolean {
-  return left.what === right.what && left.effects.join('\n') === right.effects.join('\n') && !right.fault && right.heldMicros === 0;
+  return (
+    left.what === right.what &&
+    left.effects.join('\n') === right.effects.join('\n') &&
+    !right.fault &&
+    right.heldMicros === 0
+  );
 }
 
 function choose(rows: readonly Row[], linesMax: number): Row[] {
   const last = rows.at(-1);
   if (last === undefined) return [];
-  const causes = causesOf(rows.map((row) => row.record), last.record);
-  const transfers = new Set(rows.filter((row) => causes.has(row.record.step)).map((row) => row.record.transfer));
+  const causes = causesOf(
+    rows.map((row) => row.record),
+    last.record,
+  );
+  const transfers = new Set(
+    rows.filter((row) => causes.has(row.record.step)).map((row) => row.record.transfer),
+  );
   transfers.delete(-1);
   const weight = (row: Row): number => {
     const { record } = row;
     if (row === last || record.fault) return 0;
     if (record.heldMicros > 0 && causes.has(record.step)) return 1;
     if (isSilent(record)) return 9;
-    if (causes.has(record.step)) return 2;
-    if (record.heldMicros > 0) return 3;
-    if (transfers.has(record.transfer)) return 4;
-    return record.effects.length > 0 ? 5 : 6;
+    if (isPolling(record)) return 8;
+    if (record.telling) return 2;
+    if (causes.has(record.step)) return 3;
+    if (record.heldMicros > 0) return 4;
+    if (transfers.has(record.transfer)) return 5;
+    return record.effects.length > 0 ? 6 : 7;
   };
   // Later steps first among equals: they are nearer to the failure.
-  const ranked = rows.map((row, index) => ({ row, index, weight: weight(row) })).filter((entry) => entry.weight < 9);
+  const ranked = rows
+    .map((row, index) => ({ row, index, weight: weight(row) }))
+    .filter((entry) => entry.weight < 9);
   ranked.sort((a, b) => a.weight - b.weight || b.index - a.index);
   return ranked.slice(0, linesMax).map((entry) => entry.row);
 }
 
 /** A turn in which nothing came of it. */
 function isSilent(record: StepRecord): boolean {
-  return record.effects.length === 0 && record.heldMicros === 0 && /^(takes a turn|thread \d+ takes a turn|goes on)/.test(record.what);
+  return record.effects.length === 0 && record.heldMicros === 0 && isTurn(record);
+}
+
+function isPolling(record: StepRecord): boolean {
+  return record.effects.length === 1 && record.effects[0]!.includes(' polls for ') && record.heldMicros === 0;
+}
+
+function isTurn(record: StepRecord): boolean {
+  return /^(takes a turn|thread \d+ takes a turn|goes on)/.test(record.what);
 }
 
 function causesOf(records: readonly StepRecord[], last: StepRecord): Set<number> {
@@ -89,7 +113,9 @@ function showRow(row: Row, actorNames: readonly string[], widthMax: number): str
   const head = `${String(record.step).padStart(5)} ${String(record.atMicros).padStart(8)}us ${(actorNames[record.actor] ?? '?').padEnd(8)}`;
   const held = record.heldMicros > 0 ? ` [held back ${record.heldMicros} us]` : '';
   const times = repeats > 1 ? ` (${repeats} times)` : '';
-  const effects = record.effects.length > 0 ? ` -> ${record.effects.join('; ')}` : '';
-  const text = `${head} ${record.what}${held}${times}${effects}`;
-  return text.length > widthMax ? `${text.slice(0, widthMax - 3)}...` : text;
+  const effects = record.effects.join('; ');
+  // A turn is only the occasion; what the actor did in it is the news.
+  const news = effects === '' ? record.what : isTurn(record) ? effects : `${record.what} -> ${effects}`;
+  const text = `${head} ${news}${held}${times}`;
+  return text.length > widthMax ? `${text.slice(0, widthMax - 3)}...${held}${times}` : text;
 }

@@ -25,7 +25,15 @@ export function createBlockPool(total: number): BlockPool {
     next[block] = block === total ? 0 : block + 1;
     previous[block] = block === 0 ? total : block - 1;
   }
-  return { total, freeCount: total, next, previous, holders: new Int32Array(total), keys: new Float64Array(total).fill(-1), cached: new Map() };
+  return {
+    total,
+    freeCount: total,
+    next,
+    previous,
+    holders: new Int32Array(total),
+    keys: new Float64Array(total).fill(-1),
+    cached: new Map(),
+  };
 }
 
 function unlink(pool: BlockPool, block: BlockId): void {
@@ -93,7 +101,11 @@ export function countFreeAmong(pool: BlockPool, blocks: readonly BlockId[]): num
 export function releaseBlocks(pool: BlockPool, blocks: readonly BlockId[], request: RequestId): void {
   for (let index = blocks.length - 1; index >= 0; index--) {
     const block = blocks[index]!;
-    believe(pool.holders[block]! > 0, 'INV-POOL-2', `request ${request} frees block ${block}, which nobody holds`);
+    believe(
+      pool.holders[block]! > 0,
+      'INV-POOL-2',
+      `request ${request} frees block ${block}, which nobody holds`,
+    );
     if (--pool.holders[block]! === 0) append(pool, block);
   }
 }

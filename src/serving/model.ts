@@ -1,4 +1,11 @@
-import { ALL_FINE, ATTEND, ATTEND_WORDS, CELL_VIEW_BYTES, type Kernels, writeCellView } from '../kv/kernels.ts';
+import {
+  ALL_FINE,
+  ATTEND,
+  ATTEND_WORDS,
+  CELL_VIEW_BYTES,
+  type Kernels,
+  writeCellView,
+} from '../kv/kernels.ts';
 import type { CacheView } from '../kv/view.ts';
 import type { Emit } from '../wire/machine.ts';
 import type { StepItem } from '../wire/messages.ts';
@@ -58,13 +65,21 @@ export function createRankModel(config: ModelConfig, memory: ModelMemory): RankM
   });
   return {
     runLayers(from, to, items, sums, emit) {
-      for (let index = 0; index < items.length; index++) sums[index] = (sums[index]! + runItem(config, memory, from, to, items[index]!, emit)) >>> 0;
+      for (let index = 0; index < items.length; index++)
+        sums[index] = (sums[index]! + runItem(config, memory, from, to, items[index]!, emit)) >>> 0;
     },
   };
 }
 
 /** One item through some layers; returns the sum of what its attention read. */
-function runItem(config: ModelConfig, memory: ModelMemory, from: number, to: number, item: StepItem, emit: Emit): number {
+function runItem(
+  config: ModelConfig,
+  memory: ModelMemory,
+  from: number,
+  to: number,
+  item: StepItem,
+  emit: Emit,
+): number {
   const { kernels, words, tableAddress, resultAddress } = memory;
   const slotFrom = Math.floor(item.tokenFrom / config.slotTokens);
   const slotTo = Math.ceil(item.tokenTo / config.slotTokens);
@@ -84,13 +99,26 @@ function runItem(config: ModelConfig, memory: ModelMemory, from: number, to: num
 }
 
 /** Writes a block table, from entry `first` on, to the shared scratch. */
-export function placeTable(memory: { words: Uint32Array; tableAddress: number }, blocks: readonly number[], first: number): void {
+export function placeTable(
+  memory: { words: Uint32Array; tableAddress: number },
+  blocks: readonly number[],
+  first: number,
+): void {
   const base = memory.tableAddress >>> 2;
   for (let i = first; i < blocks.length; i++) memory.words[base + i] = blocks[i]!;
 }
 
-function noteMisread(config: ModelConfig, memory: ModelMemory, item: StepItem, layer: number, emit: Emit): void {
-  const result = memory.words.subarray(memory.resultAddress >>> 2, (memory.resultAddress >>> 2) + ATTEND_WORDS);
+function noteMisread(
+  config: ModelConfig,
+  memory: ModelMemory,
+  item: StepItem,
+  layer: number,
+  emit: Emit,
+): void {
+  const result = memory.words.subarray(
+    memory.resultAddress >>> 2,
+    (memory.resultAddress >>> 2) + ATTEND_WORDS,
+  );
   const view = config.views[layer]!;
   const slot = result[ATTEND.position]!;
   emit({

@@ -44,7 +44,8 @@ export function createRank(config: RankConfig, connector: ConnectorWorker, model
 }
 
 export function stepRank(state: RankState, at: number, input: Input, emit: Emit): void {
-  if (input.kind === 'message' && input.from === state.config.spec.scheduler) onSchedulerMessage(state, input.message, at, emit);
+  if (input.kind === 'message' && input.from === state.config.spec.scheduler)
+    onSchedulerMessage(state, input.message, at, emit);
   else if (input.kind === 'joined' || (input.kind === 'turn' && input.thread === 0)) advance(state, at, emit);
   else state.connector.step(at, input, emit);
   report(state, emit);
@@ -53,7 +54,14 @@ export function stepRank(state: RankState, at: number, input: Input, emit: Emit)
 function onSchedulerMessage(state: RankState, message: Message, at: number, emit: Emit): void {
   if (message.kind !== 'runStep') return;
   const { step, items, meta } = message;
-  state.queue.push({ step, items, meta, sums: new Array<number>(items.length).fill(0), layer: 0, phase: 'load' });
+  state.queue.push({
+    step,
+    items,
+    meta,
+    sums: new Array<number>(items.length).fill(0),
+    layer: 0,
+    phase: 'load',
+  });
   if (state.current === null) startNext(state, at, emit);
 }
 
@@ -92,7 +100,11 @@ function advance(state: RankState, at: number, emit: Emit): void {
   forward.phase = 'flush';
   if (connector.waitForSave(at, emit) === 'again') return spin(emit);
   const { step, sums } = forward;
-  emit({ kind: 'send', to: config.spec.scheduler, message: { kind: 'stepDone', step, tpRank: config.tpRank, sums } });
+  emit({
+    kind: 'send',
+    to: config.spec.scheduler,
+    message: { kind: 'stepDone', step, tpRank: config.tpRank, sums },
+  });
   startNext(state, at, emit);
 }
 
@@ -100,7 +112,10 @@ function advance(state: RankState, at: number, emit: Emit): void {
 function join(state: RankState, forward: Forward, emit: Emit): void {
   const { config } = state;
   const tokens = forward.items.reduce((sum, item) => sum + item.tokenTo - item.tokenFrom, 0);
-  const delayMicros = config.turnMicros(tokens, Math.min(config.layersPerTurn, config.layers - forward.layer));
+  const delayMicros = config.turnMicros(
+    tokens,
+    Math.min(config.layersPerTurn, config.layers - forward.layer),
+  );
   const phase = forward.step * (config.layers + 1) + forward.layer;
   if (config.spec.ranks.length > 1) emit({ kind: 'join', phase, delayMicros });
   else emit({ kind: 'turn', thread: 0, delayMicros });

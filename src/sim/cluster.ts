@@ -3,7 +3,14 @@ import type { Connector } from '../connector/plug.ts';
 import { ALL_FINE, CELL_VIEW_BYTES } from '../kv/kernels.ts';
 import { type CacheView, headsOfRank, isFirstHolder, layView } from '../kv/view.ts';
 import type { ChoicePolicy } from '../proxy/choose.ts';
-import { acceptRequest, type ClientRequest, createProxy, type ProxyState, proxyWaits, stepProxy } from '../proxy/proxy.ts';
+import {
+  acceptRequest,
+  type ClientRequest,
+  createProxy,
+  type ProxyState,
+  proxyWaits,
+  stepProxy,
+} from '../proxy/proxy.ts';
 import { createRankModel, placeTable } from '../serving/model.ts';
 import { createRank, type RankState, rankWaits, stepRank } from '../serving/rank.ts';
 import { createScheduler, type SchedulerState, schedulerWaits, stepScheduler } from '../serving/scheduler.ts';
@@ -72,7 +79,13 @@ export function buildCluster(
   for (const spec of topology.engines) {
     const side = { topology, spec, mode: setup.mode, blockTokens: limits.blockTokens };
     const lookAheadTokens = spec.role === 'prefill' ? setup.prefillLookAhead : setup.decodeLookAhead;
-    const config = { spec, mode: setup.mode, ...limits, lookAheadTokens, scheduleMicros: grain.scheduleMicros };
+    const config = {
+      spec,
+      mode: setup.mode,
+      ...limits,
+      lookAheadTokens,
+      scheduleMicros: grain.scheduleMicros,
+    };
     schedulers.set(spec.scheduler, createScheduler(config, connector.createScheduler(side)));
     spec.ranks.forEach((self, tpRank) => {
       const place = layRank(setup, limits, grain, spec, tpRank, memory);
@@ -103,7 +116,14 @@ export function buildCluster(
   };
 }
 
-function layRank(setup: Setup, limits: EngineLimits, grain: Grain, spec: EngineSpec, tpRank: number, memory: WorldMemory): RankPlace {
+function layRank(
+  setup: Setup,
+  limits: EngineLimits,
+  grain: Grain,
+  spec: EngineSpec,
+  tpRank: number,
+  memory: WorldMemory,
+): RankPlace {
   const heads = headsOfRank(setup.heads, spec.ranks.length, tpRank);
   const order = spec.role === 'prefill' ? setup.prefillOrder : setup.decodeOrder;
   const views: CacheView[] = [];
@@ -151,17 +171,28 @@ function buildRank(
     sendQueueDepth: setup.sendQueueDepth,
   });
   const countsInSum = isFirstHolder(setup.heads, spec.ranks.length, tpRank);
-  const model = createRankModel({ views: place.views, slotTokens: grain.slotTokens, countsInSum, readAlways: grain.readAlways }, { ...memory, ...place });
+  const model = createRankModel(
+    { views: place.views, slotTokens: grain.slotTokens, countsInSum, readAlways: grain.readAlways },
+    { ...memory, ...place },
+  );
   const { layersPerTurn, turnMicros } = grain;
   return createRank({ self, spec, tpRank, layers: setup.layers, layersPerTurn, turnMicros }, worker, model);
 }
 
 /** Reads the loaded slots as attention will, before anybody else does. */
-function isLoaded(place: RankPlace, grain: Grain, memory: WorldMemory, note: Extract<Note, { kind: 'loaded' }>): boolean {
+function isLoaded(
+  place: RankPlace,
+  grain: Grain,
+  memory: WorldMemory,
+  note: Extract<Note, { kind: 'loaded' }>,
+): boolean {
   placeTable(memory, note.blocks, 0);
   const slotTo = Math.ceil(note.tokenTo / grain.slotTokens);
   return place.views.every((_, layer) => {
     const view = place.viewAddress + layer * CELL_VIEW_BYTES;
-    return memory.kernels.attend(view, memory.tableAddress, note.lineageAddress, slotTo, memory.resultAddress) === ALL_FINE;
+    return (
+      memory.kernels.attend(view, memory.tableAddress, note.lineageAddress, slotTo, memory.resultAddress) ===
+      ALL_FINE
+    );
   });
 }

@@ -1,3 +1,4 @@
+import { decode } from '@msgpack/msgpack';
 import type { Topology } from '../base/topology.ts';
 import type { Effect, Input } from '../wire/machine.ts';
 import type { Message } from '../wire/messages.ts';
@@ -19,7 +20,10 @@ export function describeMessage(message: Message): string {
     case 'stepDone':
       return `step ${message.step} done`;
     case 'report':
-      return `report: ${(['sent', 'received', 'failed'] as const).filter((end) => message[end].length > 0).map((end) => `${end} request ${message[end].join(' ')}`).join(', ')}`;
+      return `report: ${(['sent', 'received', 'failed'] as const)
+        .filter((end) => message[end].length > 0)
+        .map((end) => `${end} request ${message[end].join(' ')}`)
+        .join(', ')}`;
     case 'metaRequest':
       return 'handshake request';
     case 'metaReply':
@@ -41,11 +45,30 @@ export function describeMessage(message: Message): string {
   }
 }
 
+/** Text as text, a msgpack map by its fields, anything else in hex. */
 function describeBytes(bytes: Uint8Array): string {
   const printable = bytes.length > 0 && bytes.every((byte) => byte >= 32 && byte < 127);
   if (printable) return `"${String.fromCharCode(...bytes.subarray(0, 48))}"`;
-  const hex = [...bytes.subarray(0, 12)].map((byte) => byte.toString(16).padStart(2, '0')).join(' ');
-  return `<${hex}${bytes.length > 12 ? ' ...' : ''}> (${bytes.length} bytes)`;
+  const fields = mapFields(bytes);
+  if (fields !== null) return fields;
+  const hex = [...bytes.subarray(0, 8)].map((byte) => byte.toString(16).padStart(2, '0')).join(' ');
+  return `<${hex}${bytes.length > 8 ? ' ...' : ''}>, ${bytes.length} bytes`;
+}
+
+function mapFields(bytes: Uint8Array): string | null {
+  try {
+    const value: unknown = decode(bytes);
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) return null;
+    const fields = Object.entries(value).filter(
+      ([, field]) => typeof field !== 'object' || Array.isArray(field),
+    );
+    return `{${fields
+      .map(([name, field]) => `${name} ${Array.isArray(field) ? field.join(' ') : String(field)}`)
+      .join(', ')
+      .slice(0, 90)}}`;
+  } catch {
+    return null;
+  }
 }
 
 export function describeInput(topology: Topology, input: Input): string {
@@ -101,6 +124,8 @@ function describeNote(note: Extract<Effect, { kind: 'note' }>['note']): string {
       return `thread ${note.thread} dies: ${note.cause}`;
     case 'spin':
       return `${note.thread} polls for ${note.waitsFor}`;
+    case 'misread':
+      return `reads a wrong cell of request ${note.request} in layer ${note.layer}`;
     default:
       return '';
   }

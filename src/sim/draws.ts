@@ -45,14 +45,31 @@ export interface Profile {
   readonly crash: boolean;
 }
 
-const SHAPE = { mode: 0, prefillTp: 1, decodeTp: 2, prefillDp: 3, decodeDp: 4, layers: 5, unequal: 6, order: 7, decodeOrder: 8, lookAhead: 9, queuePairs: 10, depth: 11, requests: 12 } as const;
+const SHAPE = {
+  mode: 0,
+  prefillTp: 1,
+  decodeTp: 2,
+  prefillDp: 3,
+  decodeDp: 4,
+  layers: 5,
+  unequal: 6,
+  order: 7,
+  decodeOrder: 8,
+  lookAhead: 9,
+  queuePairs: 10,
+  depth: 11,
+  requests: 12,
+} as const;
 const WORK = { promptTokens: 0, outputTokens: 1, gap: 2, ordinary: 3, family: 4, sharedBlocks: 5 } as const;
 const RISK = { delays: 0, drops: 1, duplicates: 2, reorders: 3, corruption: 4, strays: 5, crash: 6 } as const;
 
 /** An even choice of `count` values, 0 the plain one. */
 function even(tape: Tape, draw: 1 | 2, kind: number, object: number, count: number): number {
   if (count <= 1) return 0;
-  return Math.min(count - 1, tape.choose(draw, 0, kind, object, 0, (hash) => below(hash, count)));
+  return Math.min(
+    count - 1,
+    tape.choose(draw, 0, kind, object, 0, (hash) => below(hash, count)),
+  );
 }
 
 export function drawProfile(scenario: Scenario, seed: number): Profile {
@@ -91,7 +108,10 @@ export function drawSetup(scenario: Scenario, tape: Tape): Setup {
   const order = shape(SHAPE.order, orders);
   const latent = order === FIVE_AXES.length;
   const prefillOrder: AxisOrder = latent ? 'BN' : FIVE_AXES[order]!;
-  const decodeOrder: AxisOrder = latent || scenario.layouts === 'equal' ? prefillOrder : FIVE_AXES[(order + shape(SHAPE.decodeOrder, FIVE_AXES.length)) % FIVE_AXES.length]!;
+  const decodeOrder: AxisOrder =
+    latent || scenario.layouts === 'equal'
+      ? prefillOrder
+      : FIVE_AXES[(order + shape(SHAPE.decodeOrder, FIVE_AXES.length)) % FIVE_AXES.length]!;
   const layers = pick(SHAPE.layers, scenario.layers);
   const unequal = scenario.unequalLayers && shape(SHAPE.unequal, 2) === 1;
   const lookAhead = scenario.lookAhead ? shape(SHAPE.lookAhead, 4) : 0;
@@ -122,14 +142,24 @@ function drawRequests(scenario: Scenario, tape: Tape, count: number): RequestSet
     const work = (kind: number, values: number): number => even(tape, DRAW.workload, kind, request, values);
     arriveMicros += ARRIVAL_GAPS_MICROS[work(WORK.gap, ARRIVAL_GAPS_MICROS.length)]!;
     // The plain request has five tokens: two blocks, the second one partly filled.
-    const promptTokens = 1 + ((4 + work(WORK.promptTokens, scenario.promptTokensMax)) % scenario.promptTokensMax);
+    const promptTokens =
+      1 + ((4 + work(WORK.promptTokens, scenario.promptTokensMax)) % scenario.promptTokensMax);
     const outputTokens = 1 + work(WORK.outputTokens, scenario.outputTokensMax);
     const kind = scenario.ordinaryRequests ? work(WORK.ordinary, 8) : 0;
     const ordinary = kind === 1 ? 'prefill' : kind === 2 ? 'decode' : 'no';
     const family = scenario.sharedPrefixes ? work(WORK.family, 3) : 0;
     const sharedTokens = family === 0 ? 0 : scenario.blockTokens * (1 + work(WORK.sharedBlocks, 3));
     const abortMicros = scenario.hazards.aborts ? drawAbort(tape, request) : 0;
-    requests.push({ request, promptTokens, outputTokens, arriveMicros, ordinary, family, sharedTokens, abortMicros });
+    requests.push({
+      request,
+      promptTokens,
+      outputTokens,
+      arriveMicros,
+      ordinary,
+      family,
+      sharedTokens,
+      abortMicros,
+    });
   }
   return requests;
 }

@@ -31,7 +31,10 @@ export const CHECK_PAGES = 64;
 
 const RESULT_ADDRESS = 64;
 
-export function createWorldMemory(loaded: { kernels: Kernels; memory: { readonly buffer: ArrayBuffer } }, sizes: MemorySizes): WorldMemory {
+export function createWorldMemory(
+  loaded: { kernels: Kernels; memory: { readonly buffer: ArrayBuffer } },
+  sizes: MemorySizes,
+): WorldMemory {
   const tableAddress = RESULT_ADDRESS + ATTEND_BYTES;
   const runsAddress = tableAddress + sizes.tableWordsMax * 4;
   return {
@@ -67,7 +70,10 @@ export function take(memory: WorldMemory, bytes: number): number {
   const address = memory.top;
   memory.top = aligned(address + bytes);
   if (memory.top > memory.bytes.length) {
-    throw new BrokenBelief('INV-MEM-1', `the run needs ${memory.top} bytes of memory and has ${memory.bytes.length}`);
+    throw new BrokenBelief(
+      'INV-MEM-1',
+      `the run needs ${memory.top} bytes of memory and has ${memory.bytes.length}`,
+    );
   }
   return address;
 }

@@ -1,8 +1,8 @@
+import { below, finish } from '../base/mix.ts';
 import type { ActorId, Topology } from '../base/topology.ts';
 import type { Message } from '../wire/messages.ts';
-import { DRAW, type Occurrences, type Tape } from './tape.ts';
-import { below, finish } from '../base/mix.ts';
 import type { Profile } from './draws.ts';
+import { DRAW, type Occurrences, type Tape } from './tape.ts';
 
 /** Base latencies of the three kinds of path, in microseconds. */
 export interface NetworkProfile {
@@ -78,8 +78,17 @@ export const FATE = { arrives: 0, lost: 1, twice: 2, overtakes: 3, harmed: 4 } a
 /** One message in `1 << shift` meets the fault, by level; level 0 never does. */
 const SHIFTS = [32, 6, 3];
 
-export function drawFate(tape: Tape, replaying: boolean, profile: Profile, occurrences: Occurrences, pair: number, kind: number, object: number): number {
-  if (!replaying && profile.drops + profile.duplicates + profile.reorders + profile.corruption === 0) return FATE.arrives;
+export function drawFate(
+  tape: Tape,
+  replaying: boolean,
+  profile: Profile,
+  occurrences: Occurrences,
+  pair: number,
+  kind: number,
+  object: number,
+): number {
+  if (!replaying && profile.drops + profile.duplicates + profile.reorders + profile.corruption === 0)
+    return FATE.arrives;
   const occurrence = occurrences.next(DRAW.fate, pair, kind, object);
   return tape.choose(DRAW.fate, pair, kind, object, occurrence, (hash) => {
     if (below(finish(hash ^ 1), 1 << 16) < rate(profile.drops)) return FATE.lost;

@@ -15,7 +15,12 @@ export interface ReferencedPrompt {
 
 const ROOT = 0x6d6f7269;
 
-export function layPrompt(setup: Setup, request: RequestSetup, blockTokens: number, memory: WorldMemory): ReferencedPrompt {
+export function layPrompt(
+  setup: Setup,
+  request: RequestSetup,
+  blockTokens: number,
+  memory: WorldMemory,
+): ReferencedPrompt {
   const { promptTokens, outputTokens } = request;
   const parts = setup.prefillOrder === 'BN' ? 1 : 2;
   const lineageAddress = take(memory, (promptTokens + outputTokens) * 4);
@@ -31,7 +36,10 @@ export function layPrompt(setup: Setup, request: RequestSetup, blockTokens: numb
     sum = (sum + cellSum(setup, lineage, parts)) >>> 0;
     if (position < promptTokens && (position + 1) % blockTokens === 0) blockKeys.push(lineage);
   }
-  return { prompt: { request: request.request, promptTokens, maxTokens: outputTokens, lineageAddress, blockKeys }, reference };
+  return {
+    prompt: { request: request.request, promptTokens, maxTokens: outputTokens, lineageAddress, blockKeys },
+    reference,
+  };
 }
 
 function promptToken(request: RequestSetup, position: number): number {

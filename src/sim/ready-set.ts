@@ -1,7 +1,20 @@
 import type { Input } from '../wire/machine.ts';
 
 /** What a happening is. The numbers go into the digest: add at the end, never renumber. */
-export const HAPPENING = { deliver: 0, timer: 1, turn: 2, joined: 3, land: 4, complete: 5, arrive: 6, abort: 7, crash: 8, lost: 9, stray: 10, down: 11 } as const;
+export const HAPPENING = {
+  deliver: 0,
+  timer: 1,
+  turn: 2,
+  joined: 3,
+  land: 4,
+  complete: 5,
+  arrive: 6,
+  abort: 7,
+  crash: 8,
+  lost: 9,
+  stray: 10,
+  down: 11,
+} as const;
 export type HappeningKind = (typeof HAPPENING)[keyof typeof HAPPENING];
 
 /** Something that can be the next step of a run. */

@@ -20,11 +20,18 @@ export function readTrace(text: string, where: string): TracedRequest[] {
   const lines = text.split('\n');
   lines.forEach((line, index) => {
     if (line.trim() === '') return;
-    if (requests.length === TRACE_REQUESTS_MAX) throw new UsageError('TRACE-LINE', `${where}:${index + 1}: more than ${TRACE_REQUESTS_MAX} requests; cut the trace`);
+    if (requests.length === TRACE_REQUESTS_MAX)
+      throw new UsageError(
+        'TRACE-LINE',
+        `${where}:${index + 1}: more than ${TRACE_REQUESTS_MAX} requests; cut the trace`,
+      );
     const request = readLine(line, `${where}:${index + 1}`);
     const before = requests.at(-1);
     if (before !== undefined && request.timestampMillis < before.timestampMillis) {
-      throw new UsageError('TRACE-LINE', `${where}:${index + 1}: timestamp ${request.timestampMillis} is before that of the line above, ${before.timestampMillis}; sort the trace by time`);
+      throw new UsageError(
+        'TRACE-LINE',
+        `${where}:${index + 1}: timestamp ${request.timestampMillis} is before that of the line above, ${before.timestampMillis}; sort the trace by time`,
+      );
     }
     requests.push(request);
   });
@@ -39,7 +46,8 @@ function readLine(line: string, where: string): TracedRequest {
   } catch (error) {
     throw new UsageError('TRACE-LINE', `${where}: not JSON: ${(error as Error).message}`);
   }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new UsageError('TRACE-LINE', `${where}: must be a JSON object, one for each line`);
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw new UsageError('TRACE-LINE', `${where}: must be a JSON object, one for each line`);
   const fields = value as Record<string, unknown>;
   const timestampMillis = readNumber(fields, 'timestamp', 0, Number.MAX_SAFE_INTEGER / 1000, where);
   const inputTokens = readNumber(fields, 'input_length', 1, TOKENS_MAX, where);
@@ -48,15 +56,30 @@ function readLine(line: string, where: string): TracedRequest {
   const fine = Array.isArray(hashIds) && hashIds.every((id) => Number.isSafeInteger(id) && id >= 0);
   if (!fine) throw new UsageError('TRACE-LINE', `${where}: hash_ids must be a list of integers from 0 up`);
   const wanted = Math.ceil(inputTokens / HASH_BLOCK_TOKENS);
-  if (hashIds.length !== wanted) throw new UsageError('TRACE-LINE', `${where}: hash_ids has ${hashIds.length} entries, ${inputTokens} tokens need ${wanted} (one for each ${HASH_BLOCK_TOKENS})`);
+  if (hashIds.length !== wanted)
+    throw new UsageError(
+      'TRACE-LINE',
+      `${where}: hash_ids has ${hashIds.length} entries, ${inputTokens} tokens need ${wanted} (one for each ${HASH_BLOCK_TOKENS})`,
+    );
   return { timestampMillis, inputTokens, outputTokens, hashIds };
 }
 
-function readNumber(fields: Record<string, unknown>, name: string, least: number, most: number, where: string): number {
+function readNumber(
+  fields: Record<string, unknown>,
+  name: string,
+  least: number,
+  most: number,
+  where: string,
+): number {
   const value = fields[name];
-  const isInteger = Number.isSafeInteger(value) || (name === 'timestamp' && typeof value === 'number' && Number.isFinite(value));
+  const isInteger =
+    Number.isSafeInteger(value) ||
+    (name === 'timestamp' && typeof value === 'number' && Number.isFinite(value));
   if (!isInteger || (value as number) < least || (value as number) > most) {
-    throw new UsageError('TRACE-LINE', `${where}: ${name} must be an integer from ${least} to ${Math.floor(most)}, not ${JSON.stringify(value)}`);
+    throw new UsageError(
+      'TRACE-LINE',
+      `${where}: ${name} must be an integer from ${least} to ${Math.floor(most)}, not ${JSON.stringify(value)}`,
+    );
   }
   return value as number;
 }

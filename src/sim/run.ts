@@ -10,31 +10,82 @@ import { drawProfile, drawSetup, type Profile } from './draws.ts';
 import type { WorldMemory } from './memory.ts';
 import { CHECK_NETWORK } from './network.ts';
 import { layPrompt } from './prompts.ts';
+import type { RunResult } from './run-spec.ts';
 import type { Scenario } from './scenario.ts';
 import { STRAY_KINDS } from './strays.ts';
 import { replayTape, seededTape, type Tape, type TapeEntry } from './tape.ts';
-import { type RunResult, runWorld } from './world.ts';
+import { createWasmFabric } from './wasm-fabric.ts';
+import { runWorld } from './world.ts';
 
 /** Steps after which a check takes a run for endless; a long one has a few thousand. */
 export const CHECK_STEPS_MAX = 60_000;
 /** Virtual time after which a request without an end is taken for stuck: far beyond every limit of the protocol. */
 export const CHECK_MICROS_MAX = 3_000_000_000;
 
-const NO_RISK: Profile = { delays: 0, drops: 0, duplicates: 0, reorders: 0, corruption: 0, strays: 0, crash: false };
+const NO_RISK: Profile = {
+  delays: 0,
+  drops: 0,
+  duplicates: 0,
+  reorders: 0,
+  corruption: 0,
+  strays: 0,
+  crash: false,
+};
 
-/** One schedule of a scenario, drawn from a seed. With `record`, the tape's entries and the run's steps are kept. */
-export function runSeed(memory: WorldMemory, scenario: Scenario, seed: number, record = false): { result: RunResult; tape: Tape } {
+/** Who is under attack: a connector behind the plug and the proxy's policy. Made anew for each run. */
+export interface Parts {
+  readonly connector: Connector;
+  readonly policy: ChoicePolicy;
+}
+
+export interface RunOptions {
+  /** Keep the tape's entries and the run's steps. */
+  readonly record?: boolean;
+  /** Instead of the connector that the scenario names: yours. */
+  readonly parts?: () => Parts;
+}
+
+export interface Run {
+  readonly result: RunResult;
+  readonly tape: Tape;
+}
+
+/** One schedule of a scenario, drawn from a seed. */
+export function runSeed(
+  memory: WorldMemory,
+  scenario: Scenario,
+  seed: number,
+  options: RunOptions = {},
+): Run {
   const mixed = finish(mix(0x6b76, seed));
-  return run(memory, scenario, seededTape(mixed, record), drawProfile(scenario, mixed), false, record);
+  return run(
+    memory,
+    scenario,
+    seededTape(mixed, options.record ?? false),
+    drawProfile(scenario, mixed),
+    false,
+    options,
+  );
 }
 
 /** The schedule that a tape tells. */
-export function runTape(memory: WorldMemory, scenario: Scenario, entries: readonly TapeEntry[], record = false): { result: RunResult; tape: Tape } {
-  return run(memory, scenario, replayTape(entries), NO_RISK, true, record);
+export function runTape(
+  memory: WorldMemory,
+  scenario: Scenario,
+  entries: readonly TapeEntry[],
+  options: RunOptions = {},
+): Run {
+  return run(memory, scenario, replayTape(entries), NO_RISK, true, options);
 }
 
-function run(memory: WorldMemory, scenario: Scenario, tape: Tape, profile: Profile, replaying: boolean, record: boolean): { result: RunResult; tape: Tape } {
-  const { connector, policy } = partsOf(scenario);
+function run(
+  memory: WorldMemory,
+  scenario: Scenario,
+  tape: Tape,
+  profile: Profile,
+  replaying: boolean,
+  options: RunOptions,
+): Run {
   const { blockTokens, blocksPerEngine: blocks, batchTokensMax } = scenario;
   const { strays } = scenario.hazards;
   const setup = drawSetup(scenario, tape);
@@ -45,21 +96,21 @@ function run(memory: WorldMemory, scenario: Scenario, tape: Tape, profile: Profi
     grain: CELL_GRAIN,
     network: CHECK_NETWORK,
     nic: PROFILES.plain,
-    connector,
-    policy,
+    fabric: createWasmFabric(memory),
+    ...(options.parts ?? (() => partsOf(scenario)))(),
     tape,
     replaying,
     profile,
     strayKinds: strays === 'none' ? 0 : strays === 'notUtf8' ? 1 : STRAY_KINDS,
     memory,
-    record,
+    record: options.record ?? false,
     stepsMax: CHECK_STEPS_MAX,
     microsMax: CHECK_MICROS_MAX,
   });
   return { result, tape };
 }
 
-function partsOf(scenario: Scenario): { connector: Connector; policy: ChoicePolicy } {
+function partsOf(scenario: Scenario): Parts {
   if (scenario.connector === 'shipped') return { connector: shipped, policy: IN_TURN };
   const faults = faultSet(scenario.faults);
   return { connector: asWritten(faults), policy: asWrittenChoice(faults) };

@@ -55,7 +55,14 @@ export interface TapeEntry {
 }
 
 export interface Tape {
-  choose(draw: DrawKind, actor: number, kind: number, object: number, occurrence: number, pick: (hash: number) => number): number;
+  choose(
+    draw: DrawKind,
+    actor: number,
+    kind: number,
+    object: number,
+    occurrence: number,
+    pick: (hash: number) => number,
+  ): number;
   /** The draws so far that were not plain; empty unless recording was asked for. */
   readonly recorded: readonly TapeEntry[];
 }
@@ -79,7 +86,12 @@ function nameOf(draw: number, actor: number, kind: number, object: number, occur
 
 /** Draws from a list; everything that is not listed is plain. Remembers which entries were asked for. */
 export function replayTape(entries: readonly TapeEntry[]): Tape {
-  const values = new Map(entries.map((entry) => [nameOf(entry.draw, entry.actor, entry.kind, entry.object, entry.occurrence), entry]));
+  const values = new Map(
+    entries.map((entry) => [
+      nameOf(entry.draw, entry.actor, entry.kind, entry.object, entry.occurrence),
+      entry,
+    ]),
+  );
   const recorded: TapeEntry[] = [];
   return {
     recorded,
@@ -98,19 +110,46 @@ export const TAPE_ENTRIES_MAX = 100_000;
 
 /** Checks a tape that came from outside: rows of six integers. `where` names the file or line in the error. */
 export function readTape(rows: unknown, where: string): TapeEntry[] {
-  if (!Array.isArray(rows)) throw new UsageError('TAPE-FORM', `${where}: the tape must be a list of rows of six integers`);
-  if (rows.length > TAPE_ENTRIES_MAX) throw new UsageError('TAPE-FORM', `${where}: ${rows.length} rows, at most ${TAPE_ENTRIES_MAX} are read`);
+  if (!Array.isArray(rows))
+    throw new UsageError('TAPE-FORM', `${where}: the tape must be a list of rows of six integers`);
+  if (rows.length > TAPE_ENTRIES_MAX)
+    throw new UsageError('TAPE-FORM', `${where}: ${rows.length} rows, at most ${TAPE_ENTRIES_MAX} are read`);
   return rows.map((row: unknown, index) => {
-    const fine = Array.isArray(row) && row.length === 6 && row.every((value) => Number.isSafeInteger(value) && value >= 0 && value <= DELAY_MICROS_MAX);
-    if (!fine) throw new UsageError('TAPE-FORM', `${where}: row ${index} must be six integers from 0 to ${DELAY_MICROS_MAX}`);
-    const [draw, actor, kind, object, occurrence, value] = row as [number, number, number, number, number, number];
-    if (DRAW_NAMES[draw] === undefined) throw new UsageError('TAPE-FORM', `${where}: row ${index} begins with ${draw}, which is no kind of draw`);
+    const fine =
+      Array.isArray(row) &&
+      row.length === 6 &&
+      row.every((value) => Number.isSafeInteger(value) && value >= 0 && value <= DELAY_MICROS_MAX);
+    if (!fine)
+      throw new UsageError(
+        'TAPE-FORM',
+        `${where}: row ${index} must be six integers from 0 to ${DELAY_MICROS_MAX}`,
+      );
+    const [draw, actor, kind, object, occurrence, value] = row as [
+      number,
+      number,
+      number,
+      number,
+      number,
+      number,
+    ];
+    if (DRAW_NAMES[draw] === undefined)
+      throw new UsageError(
+        'TAPE-FORM',
+        `${where}: row ${index} begins with ${draw}, which is no kind of draw`,
+      );
     return { draw: draw as DrawKind, actor, kind, object, occurrence, value };
   });
 }
 
 export function tapeRows(entries: readonly TapeEntry[]): number[][] {
-  return entries.map((entry) => [entry.draw, entry.actor, entry.kind, entry.object, entry.occurrence, entry.value]);
+  return entries.map((entry) => [
+    entry.draw,
+    entry.actor,
+    entry.kind,
+    entry.object,
+    entry.occurrence,
+    entry.value,
+  ]);
 }
 
 /** Counts equal keys within one run: `occurrence` of a key is how often it was asked for before. */
@@ -142,7 +181,8 @@ export function createOccurrences(): Occurrences {
   };
   return {
     next(draw, actor, kind, object) {
-      const hash = finish(mix(mix(mix(draw + 1, actor), kind), object));
+      // The draw is folded in by itself: mixed straight with the actor, two draws of two actors would share a count.
+      const hash = finish(mix(mix(mix(mix(0, draw + 1), actor), kind), object));
       let slot = slotOf(hash);
       if (counts[slot] === 0 && ++used * 2 > size) {
         grow();

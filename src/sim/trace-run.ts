@@ -8,12 +8,14 @@ import type { Note } from '../wire/machine.ts';
 import type { Prompt } from '../wire/messages.ts';
 import type { Grain } from './cluster.ts';
 import type { Profile, RequestSetup, Setup } from './draws.ts';
-import { createWorldMemory, type MemorySizes, take, type WorldMemory } from './memory.ts';
-import { HASH_BLOCK_TOKENS, type TracedRequest } from './request-trace.ts';
 import type { LoadedKernels } from './load-kernels.ts';
+import { createWorldMemory, type MemorySizes, take, type WorldMemory } from './memory.ts';
 import type { ReferencedPrompt } from './prompts.ts';
+import { HASH_BLOCK_TOKENS, type TracedRequest } from './request-trace.ts';
+import type { RunObserver, RunResult } from './run-spec.ts';
 import { replayTape } from './tape.ts';
-import { type RunObserver, type RunResult, runWorld } from './world.ts';
+import { createWasmFabric } from './wasm-fabric.ts';
+import { runWorld } from './world.ts';
 
 /**
  * A request trace through a simulated cluster, in time order and at block grain: one word of memory stands for one block
@@ -30,7 +32,13 @@ export interface ModelProfile {
   readonly stepBaseMicros: number;
 }
 
-export const LLAMA_3_8B: ModelProfile = { name: 'llama-3-8b', layers: 32, kvBytesPerTokenLayer: 2 * 8 * 128 * 2, prefillMicrosPerToken: 25, stepBaseMicros: 8_000 };
+export const LLAMA_3_8B: ModelProfile = {
+  name: 'llama-3-8b',
+  layers: 32,
+  kvBytesPerTokenLayer: 2 * 8 * 128 * 2,
+  prefillMicrosPerToken: 25,
+  stepBaseMicros: 8_000,
+};
 
 export interface TraceOptions {
   readonly mode: Mode;
@@ -76,7 +84,15 @@ export interface TraceSummary {
 const CELL_BYTES = 4;
 const SIZES: MemorySizes = { tableWordsMax: 1 << 20, runsMax: 16_384 };
 const SEND_QUEUE_DEPTH = 8_192;
-const QUIET: Profile = { delays: 0, drops: 0, duplicates: 0, reorders: 0, corruption: 0, strays: 0, crash: false };
+const QUIET: Profile = {
+  delays: 0,
+  drops: 0,
+  duplicates: 0,
+  reorders: 0,
+  corruption: 0,
+  strays: 0,
+  crash: false,
+};
 
 /** What a WebAssembly memory can have. */
 const PAGES_MAX = 65_535;
@@ -85,10 +101,18 @@ const PAGES_MAX = 65_535;
 export function tracePages(trace: readonly TracedRequest[], options: TraceOptions): number {
   const engines = options.prefillInstances + options.decodeInstances;
   const caches = engines * (options.blocksPerEngine * CELL_BYTES * options.model.layers + 65_536);
-  const lineage = trace.reduce((sum, request) => sum + 4 * Math.ceil((request.inputTokens + request.outputTokens) / options.blockTokens) + 64, 0);
+  const lineage = trace.reduce(
+    (sum, request) =>
+      sum + 4 * Math.ceil((request.inputTokens + request.outputTokens) / options.blockTokens) + 64,
+    0,
+  );
   const scratch = SIZES.tableWordsMax * 4 + SIZES.runsMax * 12 + 4096;
   const pages = Math.ceil((caches + lineage + scratch) / 65_536) + 1;
-  if (pages > PAGES_MAX) throw new UsageError('TRACE-SIZE', `the caches and the trace need ${pages} pages of 64 KiB, a run has at most ${PAGES_MAX}: use fewer blocks or instances, or a shorter trace`);
+  if (pages > PAGES_MAX)
+    throw new UsageError(
+      'TRACE-SIZE',
+      `the caches and the trace need ${pages} pages of 64 KiB, a run has at most ${PAGES_MAX}: use fewer blocks or instances, or a shorter trace`,
+    );
   return pages;
 }
 
@@ -102,7 +126,10 @@ export function runTrace(
   const setup = layTraceSetup(trace, options);
   const meter = createMeter(setup.requests, onProgress);
   const { blockTokens, blocksPerEngine: blocks, batchTokensMax, batchRequestsMax, model } = options;
-  const nic: NicProfile = { ...PROFILES.plain, bytesScale: (model.kvBytesPerTokenLayer * blockTokens) / CELL_BYTES };
+  const nic: NicProfile = {
+    ...PROFILES.plain,
+    bytesScale: (model.kvBytesPerTokenLayer * blockTokens) / CELL_BYTES,
+  };
   const result = runWorld({
     setup,
     layPrompts: () => trace.map((request, index) => layTracedPrompt(request, index, blockTokens, memory)),
@@ -110,6 +137,7 @@ export function runTrace(
     grain: traceGrain(options),
     network: { localMicros: 20, httpMicros: 500, peerMicros: 100 },
     nic,
+    fabric: createWasmFabric(memory),
     connector: shipped,
     policy: IN_TURN,
     tape: replayTape([]),
@@ -151,7 +179,15 @@ function layTraceSetup(trace: readonly TracedRequest[], options: TraceOptions): 
     }),
   );
   return {
-    topology: layTopology({ mode, prefillInstances, decodeInstances, prefillDp: 1, decodeDp: 1, prefillTp: 1, decodeTp: 1 }),
+    topology: layTopology({
+      mode,
+      prefillInstances,
+      decodeInstances,
+      prefillDp: 1,
+      decodeDp: 1,
+      prefillTp: 1,
+      decodeTp: 1,
+    }),
     mode,
     layers: model.layers,
     cellBytes: new Array<number>(model.layers).fill(CELL_BYTES),
@@ -167,7 +203,12 @@ function layTraceSetup(trace: readonly TracedRequest[], options: TraceOptions): 
 }
 
 /** One lineage word for each block. Blocks of equal leading hash ids are equal; what is generated is the request's own. */
-function layTracedPrompt(request: TracedRequest, index: number, blockTokens: number, memory: WorldMemory): ReferencedPrompt {
+function layTracedPrompt(
+  request: TracedRequest,
+  index: number,
+  blockTokens: number,
+  memory: WorldMemory,
+): ReferencedPrompt {
   const { inputTokens, outputTokens, hashIds } = request;
   const slots = Math.ceil((inputTokens + outputTokens) / blockTokens);
   const lineageAddress = take(memory, slots * 4);
@@ -177,14 +218,23 @@ function layTracedPrompt(request: TracedRequest, index: number, blockTokens: num
   let second = 2;
   for (let slot = 0; slot < slots; slot++) {
     const hashId = hashIds[Math.floor((slot * blockTokens) / HASH_BLOCK_TOKENS)];
-    const content = hashId === undefined ? mix(mix(0x6f7574, index), slot) : mix(mix(hashId % 0x1_0000_0000, Math.floor(hashId / 0x1_0000_0000)), slot);
+    const content =
+      hashId === undefined
+        ? mix(mix(0x6f7574, index), slot)
+        : mix(mix(hashId % 0x1_0000_0000, Math.floor(hashId / 0x1_0000_0000)), slot);
     lineage = mix(lineage, content);
     second = mix(second, finish(content));
     memory.words[(lineageAddress >>> 2) + slot] = lineage;
     // 53 bits: among a few million blocks two different prefixes do not meet.
     if (slot < fullBlocks) blockKeys.push(lineage * 0x200000 + (second & 0x1fffff));
   }
-  const prompt: Prompt = { request: index, promptTokens: inputTokens, maxTokens: outputTokens, lineageAddress, blockKeys };
+  const prompt: Prompt = {
+    request: index,
+    promptTokens: inputTokens,
+    maxTokens: outputTokens,
+    lineageAddress,
+    blockKeys,
+  };
   return { prompt, reference: [] };
 }
 
@@ -213,7 +263,8 @@ function createMeter(requests: readonly RequestSetup[], onProgress: (requestsEnd
     },
     note(atMicros, note: Note) {
       if (note.kind === 'assign') meter.depths.push(++inside);
-      else if (note.kind === 'firstToken') meter.firstTokenMicros.push(atMicros - requests[note.request]!.arriveMicros);
+      else if (note.kind === 'firstToken')
+        meter.firstTokenMicros.push(atMicros - requests[note.request]!.arriveMicros);
       else if (note.kind === 'prefixHit' && note.leg !== 'decode') meter.prefixHitTokens += note.tokens;
       else if (note.kind === 'outcome') {
         inside--;
@@ -227,7 +278,12 @@ function createMeter(requests: readonly RequestSetup[], onProgress: (requestsEnd
   return meter;
 }
 
-function summarise(trace: readonly TracedRequest[], meter: Meter, result: RunResult, nic: NicProfile): TraceSummary {
+function summarise(
+  trace: readonly TracedRequest[],
+  meter: Meter,
+  result: RunResult,
+  nic: NicProfile,
+): TraceSummary {
   believe(meter.completed + meter.failed <= trace.length, 'INV-TRACE-1', 'more ends than requests');
   return {
     requests: trace.length,
@@ -239,7 +295,10 @@ function summarise(trace: readonly TracedRequest[], meter: Meter, result: RunRes
     kvBytes: meter.bytes * nic.bytesScale,
     timeToFirstTokenMs: percentiles(meter.firstTokenMicros),
     endToEndMs: percentiles(meter.endMicros),
-    queueDepth: { mean: mean(meter.depths), max: meter.depths.reduce((most, depth) => Math.max(most, depth), 0) },
+    queueDepth: {
+      mean: mean(meter.depths),
+      max: meter.depths.reduce((most, depth) => Math.max(most, depth), 0),
+    },
     blocksLeft: result.blocksLeft,
     simulatedSeconds: Math.round(result.atMicros / 1e6),
     steps: result.steps,
@@ -250,10 +309,13 @@ function summarise(trace: readonly TracedRequest[], meter: Meter, result: RunRes
 /** Nearest-rank percentiles, in milliseconds. */
 function percentiles(micros: readonly number[]): { p50: number; p99: number } {
   const sorted = Float64Array.from(micros).sort();
-  const at = (percent: number): number => (sorted.length === 0 ? 0 : sorted[Math.max(0, Math.ceil((sorted.length * percent) / 100) - 1)]! / 1000);
+  const at = (percent: number): number =>
+    sorted.length === 0 ? 0 : sorted[Math.max(0, Math.ceil((sorted.length * percent) / 100) - 1)]! / 1000;
   return { p50: at(50), p99: at(99) };
 }
 
 function mean(values: readonly number[]): number {
-  return values.length === 0 ? 0 : Math.round((100 * values.reduce((sum, value) => sum + value, 0)) / values.length) / 100;
+  return values.length === 0
+    ? 0
+    : Math.round((100 * values.reduce((sum, value) => sum + value, 0)) / values.length) / 100;
 }

@@ -5,7 +5,7 @@ export interface StepRecord {
   readonly actor: number;
   /** What happened, in words. */
   readonly what: string;
-  /** What it led to, in words. */
+  /** What it led to, in words; what is telling comes first. */
   readonly effects: string[];
   /** The step that caused this one; -1 for the start of the run. */
   readonly cause: number;
@@ -13,6 +13,8 @@ export interface StepRecord {
   readonly heldMicros: number;
   /** A fault, not the system's own doing. */
   readonly fault: boolean;
+  /** The actor itself said something about it: a moment that the code's author thought worth a line. */
+  telling: boolean;
   /** What it is about, to find the steps that matter to a failure; -1 for nothing. */
   readonly transfer: number;
   readonly request: number;

@@ -37,11 +37,22 @@ export interface PostedBatch {
 export type Effect =
   | { readonly kind: 'send'; readonly to: ActorId; readonly message: Message }
   /** Wakes the machine once, somewhere in [earliest, latest]; re-arming replaces. The world chooses where. */
-  | { readonly kind: 'arm'; readonly timer: number; readonly object: number; readonly earliest: number; readonly latest: number }
+  | {
+      readonly kind: 'arm';
+      readonly timer: number;
+      readonly object: number;
+      readonly earliest: number;
+      readonly latest: number;
+    }
   | { readonly kind: 'stop'; readonly timer: number; readonly object: number }
   | { readonly kind: 'turn'; readonly thread: number; readonly delayMicros: number }
   | { readonly kind: 'join'; readonly phase: number; readonly delayMicros: number }
-  | { readonly kind: 'connect'; readonly peer: ActorId; readonly queuePairs: number; readonly sendQueueDepth: number }
+  | {
+      readonly kind: 'connect';
+      readonly peer: ActorId;
+      readonly queuePairs: number;
+      readonly sendQueueDepth: number;
+    }
   | { readonly kind: 'post'; readonly batch: PostedBatch }
   /** Target side: every queue pair from `peer` goes to the error state; nothing of it can land after this. */
   | { readonly kind: 'fence'; readonly peer: ActorId }

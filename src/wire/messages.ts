@@ -71,8 +71,18 @@ export type HttpMessage =
   | { readonly kind: 'engineDown'; readonly engine: EngineId };
 
 export type LocalMessage =
-  | { readonly kind: 'runStep'; readonly step: number; readonly items: readonly StepItem[]; readonly meta: unknown }
-  | { readonly kind: 'stepDone'; readonly step: number; readonly tpRank: number; readonly sums: readonly number[] }
+  | {
+      readonly kind: 'runStep';
+      readonly step: number;
+      readonly items: readonly StepItem[];
+      readonly meta: unknown;
+    }
+  | {
+      readonly kind: 'stepDone';
+      readonly step: number;
+      readonly tpRank: number;
+      readonly sums: readonly number[];
+    }
   | {
       readonly kind: 'report';
       readonly tpRank: number;
@@ -115,9 +125,20 @@ export interface RankGeometry {
 export type PeerMessage =
   /** Initiator asks for the target's descriptors. */
   | { readonly kind: 'metaRequest'; readonly attempt: number }
-  | { readonly kind: 'metaReply'; readonly attempt: number; readonly engineDesc: Uint8Array; readonly memoryDesc: Uint8Array; readonly geometry: RankGeometry }
+  | {
+      readonly kind: 'metaReply';
+      readonly attempt: number;
+      readonly engineDesc: Uint8Array;
+      readonly memoryDesc: Uint8Array;
+      readonly geometry: RankGeometry;
+    }
   /** READ: D asks P's rank for leave to read. */
-  | { readonly kind: 'claim'; readonly transfer: TransferId; readonly tpSize: number; readonly attempt: number }
+  | {
+      readonly kind: 'claim';
+      readonly transfer: TransferId;
+      readonly tpSize: number;
+      readonly attempt: number;
+    }
   /**
    * Target lends blocks. `grant` counts up per (target, initiator), so that a stale copy is known by its number alone.
    * `blocks[0]` holds token `firstToken`; only tokens [tokenFrom, tokenTo) may be touched.
@@ -134,10 +155,21 @@ export type PeerMessage =
     }
   | { readonly kind: 'refuse'; readonly transfer: TransferId; readonly attempt: number }
   /** Initiator: no operation of mine names these blocks any more. `ok` says that all of them landed. */
-  | { readonly kind: 'seal'; readonly transfer: TransferId; readonly ok: boolean; readonly tpSize: number; readonly attempt: number }
+  | {
+      readonly kind: 'seal';
+      readonly transfer: TransferId;
+      readonly ok: boolean;
+      readonly tpSize: number;
+      readonly attempt: number;
+    }
   | { readonly kind: 'sealAck'; readonly transfer: TransferId; readonly attempt: number }
   /** Target wants its blocks back: stop, drain, then seal. */
-  | { readonly kind: 'revoke'; readonly transfer: TransferId; readonly grant: number; readonly attempt: number };
+  | {
+      readonly kind: 'revoke';
+      readonly transfer: TransferId;
+      readonly grant: number;
+      readonly attempt: number;
+    };
 
 /** What arrives when the sender was not one of ours, or the bytes were harmed on the way; and the first connector's own form. */
 export interface BytesMessage {

@@ -60,7 +60,8 @@ export function encodePeerMessage(message: PeerMessage): Uint8Array {
 /** The message, or the cause of its refusal as text. Never throws, whatever the bytes. */
 export function decodePeerMessage(frame: Uint8Array): PeerMessage | string {
   if (frame.length < 5) return `frame of ${frame.length} bytes is too short`;
-  if (frame.length > PEER_FRAME_BYTES_MAX) return `frame of ${frame.length} bytes is longer than ${PEER_FRAME_BYTES_MAX}`;
+  if (frame.length > PEER_FRAME_BYTES_MAX)
+    return `frame of ${frame.length} bytes is longer than ${PEER_FRAME_BYTES_MAX}`;
   const body = frame.subarray(0, frame.length - 4);
   const view = new DataView(frame.buffer, frame.byteOffset, frame.byteLength);
   if (view.getUint32(body.length) !== checksum(body)) return 'frame checksum does not match';
@@ -115,5 +116,8 @@ function isGeometry(value: unknown): boolean {
   const views = value['views'];
   if (role !== 'prefill' && role !== 'decode') return false;
   if (!GEOMETRY_NUMBERS.every((field) => isIndex(value[field]))) return false;
-  return Array.isArray(views) && views.every((view) => isRecord(view) && LAYER_NUMBERS.every((field) => isIndex(view[field])));
+  return (
+    Array.isArray(views) &&
+    views.every((view) => isRecord(view) && LAYER_NUMBERS.every((field) => isIndex(view[field])))
+  );
 }

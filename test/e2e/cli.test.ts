@@ -10,7 +10,10 @@ const folder = mkdtempSync(`${tmpdir()}/moriarty-cli-`);
 afterAll(() => rmSync(folder, { recursive: true }));
 
 function run(...args: string[]): { code: number | null; out: string; err: string } {
-  const { status, stdout, stderr } = spawnSync(process.execPath, [MAIN, ...args], { encoding: 'utf8', timeout: 120_000 });
+  const { status, stdout, stderr } = spawnSync(process.execPath, [MAIN, ...args], {
+    encoding: 'utf8',
+    timeout: 120_000,
+  });
   return { code: status, out: stdout, err: stderr };
 }
 
@@ -21,32 +24,57 @@ function file(name: string, text: string): string {
 }
 
 const LINE = { timestamp: 0, input_length: 600, output_length: 3, hash_ids: [0, 1] };
-const traceOf = (...lines: unknown[]): string => lines.map((line) => (typeof line === 'string' ? line : JSON.stringify(line))).join('\n');
+const traceOf = (...lines: unknown[]): string =>
+  lines.map((line) => (typeof line === 'string' ? line : JSON.stringify(line))).join('\n');
 
 describe('check', () => {
   test('a clean campaign exits 0 and prints one JSON document with the promised fields', () => {
     const { code, out, err } = run('check', '--seeds', '50', '--json');
     expect({ code, err }).toEqual({ code: 0, err: '' });
     const report = JSON.parse(out) as Record<string, unknown>;
-    expect(Object.keys(report).sort()).toEqual(['digest', 'goals', 'schedules', 'schedulesPerSecond', 'seconds', 'steps', 'stepsPerSecond', 'violations']);
+    expect(Object.keys(report).sort()).toEqual([
+      'digest',
+      'goals',
+      'schedules',
+      'schedulesPerSecond',
+      'seconds',
+      'steps',
+      'stepsPerSecond',
+      'violations',
+    ]);
     expect(report).toMatchObject({ schedules: 50, violations: [] });
     expect(report['steps']).toBeGreaterThan(50 * 20);
   });
 
   test('the same seeds give the same digest in two processes', () => {
-    const digest = (): unknown => (JSON.parse(run('check', '--seeds', '40', '--seed', '7', '--json').out) as { digest: string }).digest;
+    const digest = (): unknown =>
+      (JSON.parse(run('check', '--seeds', '40', '--seed', '7', '--json').out) as { digest: string }).digest;
     expect(digest()).toBe(digest());
   });
 
   test('a found fault exits 1, and its replay line shows the same violation and the same digest again', () => {
     const { code, out } = run('check', '--connector', 'as-written', '--fault', 'F8', '--first', '--json');
     expect(code).toBe(1);
-    const [violation] = (JSON.parse(out) as { violations: { invariant: string; place: string; replay: string; shrunkSteps: number; steps: number; tape: unknown[] }[] }).violations;
+    const [violation] = (
+      JSON.parse(out) as {
+        violations: {
+          invariant: string;
+          place: string;
+          replay: string;
+          shrunkSteps: number;
+          steps: number;
+          tape: unknown[];
+        }[];
+      }
+    ).violations;
     expect(violation!.invariant).toBe('I7');
     expect(violation!.shrunkSteps).toBeLessThanOrEqual(violation!.steps);
     const again = run('replay', violation!.replay.split(' ').at(-1)!, '--json');
     expect(again.code).toBe(1);
-    const replayed = JSON.parse(again.out) as { violation: { invariant: string; place: string }; steps: number };
+    const replayed = JSON.parse(again.out) as {
+      violation: { invariant: string; place: string };
+      steps: number;
+    };
     expect(replayed.violation).toMatchObject({ invariant: violation!.invariant, place: violation!.place });
     expect(replayed.steps).toBe(violation!.shrunkSteps);
   });
@@ -76,7 +104,9 @@ describe('trace', () => {
   test('the small trace of our own completes with no block left over', () => {
     const { code, out } = run('trace', '--json');
     expect(code).toBe(0);
-    const summary = JSON.parse(out) as Record<string, number> & { timeToFirstTokenMs: { p50: number; p99: number } };
+    const summary = JSON.parse(out) as Record<string, number> & {
+      timeToFirstTokenMs: { p50: number; p99: number };
+    };
     expect(summary).toMatchObject({ requests: 184, completed: 184, failed: 0, blocksLeft: 0 });
     expect(summary['prefixHitTokens']).toBeGreaterThan(0);
     expect(summary['kvBytes']).toBeGreaterThan(1e9);
@@ -97,25 +127,69 @@ describe('what is wrong with an input is said in one line, with its place, and e
     ['an unknown flag', () => ['check', '--sedes', '3'], /unknown option '--sedes'/],
     ['a number that is none', () => ['check', '--seeds', 'many'], /--seeds.*'many'.*integer/],
     ['a time that is none', () => ['check', '--time', '3 parsecs'], /--time.*500ms, 30s or 2m/],
-    ['a fault that is none', () => ['check', '--connector', 'as-written', '--fault', 'F9'], /FLAG: --fault F9/],
+    [
+      'a fault that is none',
+      () => ['check', '--connector', 'as-written', '--fault', 'F9'],
+      /FLAG: --fault F9/,
+    ],
     ['a fault of the shipped connector', () => ['check', '--fault', 'F1'], /FLAG-CLASH/],
     ['a mode that is none', () => ['check', '--mode', 'push'], /--mode.*push/],
     ['a backend that is none', () => ['check', '--backend', 'quantum'], /--backend.*quantum/],
     ['a missing file', () => ['trace', `${folder}/nowhere.jsonl`], /FILE: .*nowhere\.jsonl: cannot be read/],
     ['a folder', () => ['trace', folder], /FILE: .*cannot be read/],
-    ['a trace line that is not JSON', () => ['trace', file('a.jsonl', traceOf(LINE, 'not json'))], /TRACE-LINE: .*a\.jsonl:2: not JSON/],
-    ['a negative length', () => ['trace', file('b.jsonl', traceOf(LINE, { ...LINE, input_length: -600 }))], /b\.jsonl:2: input_length .*not -600/],
-    ['hash ids that do not fit the length', () => ['trace', file('c.jsonl', traceOf({ ...LINE, hash_ids: [1] }))], /c\.jsonl:1: hash_ids has 1 entries, 600 tokens need 2/],
-    ['a trace out of order', () => ['trace', file('d.jsonl', traceOf({ ...LINE, timestamp: 9 }, LINE))], /d\.jsonl:2: timestamp 0 is before/],
+    [
+      'a trace line that is not JSON',
+      () => ['trace', file('a.jsonl', traceOf(LINE, 'not json'))],
+      /TRACE-LINE: .*a\.jsonl:2: not JSON/,
+    ],
+    [
+      'a negative length',
+      () => ['trace', file('b.jsonl', traceOf(LINE, { ...LINE, input_length: -600 }))],
+      /b\.jsonl:2: input_length .*not -600/,
+    ],
+    [
+      'hash ids that do not fit the length',
+      () => ['trace', file('c.jsonl', traceOf({ ...LINE, hash_ids: [1] }))],
+      /c\.jsonl:1: hash_ids has 1 entries, 600 tokens need 2/,
+    ],
+    [
+      'a trace out of order',
+      () => ['trace', file('d.jsonl', traceOf({ ...LINE, timestamp: 9 }, LINE))],
+      /d\.jsonl:2: timestamp 0 is before/,
+    ],
     ['an empty trace', () => ['trace', file('e.jsonl', '\n')], /TRACE-EMPTY/],
     ['a damaged replay line', () => ['replay', 'mor1.%%%'], /REPLAY-LINE/],
     ['a replay line cut short', () => ['replay', 'mor1.eyJ2ZXJzaW9uIjoxLCJzY2Vu'], /REPLAY-JSON/],
-    ['a replay file of another version', () => ['replay', file('f.json', '{"version":7}')], /REPLAY-FORM: .*f\.json: version must be 1/],
-    ['a tape row that is no row', () => ['replay', file('g.json', '{"version":1,"scenario":"shipped-mix","tape":[[1,2]]}')], /g\.json: tape: row 0/],
-    ['a scenario field of the wrong kind', () => ['check', file('h.json', scenario({ heads: 'two' }))], /SCENARIO-FORM: .*h\.json: heads/],
-    ['a scenario field nested deep', () => ['check', file('i.json', scenario({ hazards: { ...SHIPPED_MIX.hazards, drops: 3 } }))], /i\.json: hazards\.drops/],
-    ['a scenario field nobody knows', () => ['check', file('j.json', scenario({ colour: 'red' }))], /j\.json.*colour/],
-    ['a scenario that cannot be', () => ['check', file('k.json', scenario({ heads: 3 }))], /3 heads cannot be split/],
+    [
+      'a replay file of another version',
+      () => ['replay', file('f.json', '{"version":7}')],
+      /REPLAY-FORM: .*f\.json: version must be 1/,
+    ],
+    [
+      'a tape row that is no row',
+      () => ['replay', file('g.json', '{"version":1,"scenario":"shipped-mix","tape":[[1,2]]}')],
+      /g\.json: tape: row 0/,
+    ],
+    [
+      'a scenario field of the wrong kind',
+      () => ['check', file('h.json', scenario({ heads: 'two' }))],
+      /SCENARIO-FORM: .*h\.json: heads/,
+    ],
+    [
+      'a scenario field nested deep',
+      () => ['check', file('i.json', scenario({ hazards: { ...SHIPPED_MIX.hazards, drops: 3 } }))],
+      /i\.json: hazards\.drops/,
+    ],
+    [
+      'a scenario field nobody knows',
+      () => ['check', file('j.json', scenario({ colour: 'red' }))],
+      /j\.json.*colour/,
+    ],
+    [
+      'a scenario that cannot be',
+      () => ['check', file('k.json', scenario({ heads: 3 }))],
+      /3 heads cannot be split/,
+    ],
   ];
   test.each(cases)('%s', (_, args, complaint) => {
     const { code, out, err } = run(...args());
@@ -135,7 +209,10 @@ test('every command explains itself', () => {
 });
 
 test('a replay whose digest does not match says so and exits 3', () => {
-  const path = file('other.json', JSON.stringify({ version: 1, scenario: 'shipped-mix', seed: 3, digest: '0123456789abcdef' }));
+  const path = file(
+    'other.json',
+    JSON.stringify({ version: 1, scenario: 'shipped-mix', seed: 3, digest: '0123456789abcdef' }),
+  );
   const { code, err } = run('replay', path);
   expect(code).toBe(3);
   expect(err).toMatch(/REPLAY-DIGEST/);

@@ -53,8 +53,18 @@ export const FAULTS: { readonly [F in FaultId]: Fault } = {
   F6: {
     where: 'write worker start',
     what: 'the "started" flag is tested and set outside the lock: two callers start two write workers',
-    breaks: ['I2', 'I4', 'I5', 'I10'],
-    places: [/^prefill rank waits for .+$/, /^decode rank attention$/, /^prefill rank report$/],
+    breaks: ['I2', 'I4', 'I5', 'I3', 'I1'],
+    places: [
+      // An update of the layer count is lost, or a deferred task is.
+      /^prefill rank waits for (the count of layers|a write task) of transfer n$/,
+      // A task that was done twice makes the transfer end before its last layer is written.
+      /^decode rank attention$/,
+      // Both workers count the last layer.
+      /^prefill rank report$/,
+      // A task that was done twice comes to its second end after the transfer's.
+      /^prefill rank tables$/,
+      /^prefill blocks$/,
+    ],
   },
   F7: {
     where: 'save call',
@@ -76,7 +86,10 @@ export function faultSet(names: readonly string[]): FaultSet {
   for (const name of names) {
     const fault = FAULT_IDS.find((id) => id === name);
     if (fault === undefined) {
-      throw new UsageError('FAULT-UNKNOWN', `the as-written connector has no fault ${name}; it has ${FAULT_IDS.join(', ')}`);
+      throw new UsageError(
+        'FAULT-UNKNOWN',
+        `the as-written connector has no fault ${name}; it has ${FAULT_IDS.join(', ')}`,
+      );
     }
     faults.add(fault);
   }

@@ -3,7 +3,7 @@ import type { BytesMessage } from '../../wire/messages.ts';
 import { assigned } from './faults.ts';
 import { enginesOf, peersAt, remoteName, remoteOf } from './sessions.ts';
 import { nameOf, type RemoteId, say, type WorkerState } from './state.ts';
-import { acquire, raise, type Routine, release } from './threads.ts';
+import { acquire, type Routine, raise, release } from './threads.ts';
 import { engineReplyBytes, memoryReplyBytes, metaRequestBytes, readReplies } from './wire.ts';
 import { queueWrite } from './writer.ts';
 
@@ -71,7 +71,11 @@ function* endHandshake(state: WorkerState, remote: RemoteId): Routine {
   state.readyTasks.push(...(state.waitingTasks.get(remote) ?? []));
   state.waitingTasks.delete(remote);
   state.readyFlags.add(remote);
-  say(state, () => `handshake executor: ${remoteName(state, remote)} is ready, ${state.readyTasks.length} write tasks waited for it`);
+  say(
+    state,
+    () =>
+      `handshake executor: ${remoteName(state, remote)} is ready, ${state.readyTasks.length} write tasks waited for it`,
+  );
   release(state.handshakeLock, state.emit);
   raise(state.handshakeEnded, state.emit);
   for (;;) {
@@ -94,7 +98,11 @@ export function backgroundHandshake(state: WorkerState, remote: RemoteId): void 
   if (!isRunning) sizes = sizesOf(state, remote);
   else noteShared(state, remote);
   if (isRunning && !state.faults.has('F2')) return;
-  const { dpSize } = assigned(sizes, 'main (background handshake)', `background handshake with ${remoteName(state, remote)}, which runs already: dpSize`);
+  const { dpSize } = assigned(
+    sizes,
+    'main (background handshake)',
+    `background handshake with ${remoteName(state, remote)}, which runs already: dpSize`,
+  );
   const engines = enginesOf(state, remote);
   for (let dpRank = 0; dpRank < dpSize; dpRank++) state.jobs.push(() => askEngine(state, engines[dpRank]!));
   state.jobs.push(() => endHandshake(state, remote));
@@ -104,7 +112,11 @@ export function backgroundHandshake(state: WorkerState, remote: RemoteId): void 
 
 function noteShared(state: WorkerState, remote: RemoteId): void {
   state.emit({ kind: 'note', note: { kind: 'goal', name: 'handshake-shared' } });
-  say(state, () => `main: a handshake with ${remoteName(state, remote)} runs already; its host, port and sizes are not looked up again`);
+  say(
+    state,
+    () =>
+      `main: a handshake with ${remoteName(state, remote)} runs already; its host, port and sizes are not looked up again`,
+  );
 }
 
 function sizesOf(state: WorkerState, remote: RemoteId): RemoteSizes {

@@ -56,7 +56,15 @@ function postRead(state: WorkerState, load: LoadOrder, peer: ActorId, layer: num
   const local = state.views[layer]!;
   const remote = state.peerViews.get(peer)![layer]!;
   const runs: number[] = [];
-  planRuns(local, { blocks, firstToken: 0 }, remote, { blocks: remoteBlocks, firstToken: 0 }, tokenFrom, tokenTo, runs);
+  planRuns(
+    local,
+    { blocks, firstToken: 0 },
+    remote,
+    { blocks: remoteBlocks, firstToken: 0 },
+    tokenFrom,
+    tokenTo,
+    runs,
+  );
   const from = Math.floor(tokenFrom / local.slots);
   const to = Math.ceil(tokenTo / local.slots);
   return post(state, {

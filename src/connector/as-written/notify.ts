@@ -2,8 +2,8 @@ import type { ActorId, RequestId, TransferId } from '../../base/topology.ts';
 import { decodeUtf8 } from '../../base/utf8.ts';
 import { assigned } from './faults.ts';
 import { nameOf, say, type WorkerState } from './state.ts';
-import { raise, type Routine } from './threads.ts';
-import { type Notification, readMap, readText, type RemoteBlocks } from './wire.ts';
+import { type Routine, raise } from './threads.ts';
+import { type Notification, type RemoteBlocks, readMap, readText } from './wire.ts';
 
 /** The notify listener: block lists and releases for P, completions for D. */
 
@@ -25,21 +25,19 @@ function readNotification(state: WorkerState, bytes: Uint8Array): Notification {
   if (text !== undefined) return readText(text);
   say(state, () => `${THREAD_NAME}: ${bytes.length} bytes are neither a msgpack map nor UTF-8`);
   if (!state.faults.has('F1')) return { kind: 'unknown', cause: `${bytes.length} bytes are not UTF-8` };
-  const shown = assigned<string>(text, THREAD_NAME, 'in the error path for bytes that are not UTF-8, the decoded text');
+  const shown = assigned<string>(
+    text,
+    THREAD_NAME,
+    'in the error path for bytes that are not UTF-8, the decoded text',
+  );
   return { kind: 'unknown', cause: shown };
 }
 
 function handle(state: WorkerState, from: ActorId, message: Notification): void {
-  switch (message.kind) {
-    case 'remoteBlocks':
-      return onRemoteBlocks(state, message);
-    case 'completion':
-      return onCompletion(state, message.transfer, from);
-    case 'release':
-      return markSent(state, message.request);
-    case 'unknown':
-      return state.emit({ kind: 'note', note: { kind: 'refused', cause: message.cause } });
-  }
+  if (message.kind === 'remoteBlocks') onRemoteBlocks(state, message);
+  else if (message.kind === 'completion') onCompletion(state, message.transfer, from);
+  else if (message.kind === 'release') markSent(state, message.request);
+  else state.emit({ kind: 'note', note: { kind: 'refused', cause: message.cause } });
 }
 
 /** WRITE, P: tasks of the transfer need not be put off any longer. */
@@ -60,7 +58,11 @@ export function endIfComplete(state: WorkerState, transfer: TransferId): void {
   const awaited = state.awaited.get(transfer);
   const completedBy = state.completedBy.get(transfer) ?? [];
   if (awaited === undefined || completedBy.length < awaited.sources.length) return;
-  say(state, () => `transfer ${transfer} is complete: ${completedBy.map((rank) => nameOf(state, rank)).join(' ')} said so`);
+  say(
+    state,
+    () =>
+      `transfer ${transfer} is complete: ${completedBy.map((rank) => nameOf(state, rank)).join(' ')} said so`,
+  );
   state.awaited.delete(transfer);
   state.completedBy.delete(transfer);
   state.received.push(awaited.request);

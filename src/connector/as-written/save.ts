@@ -35,16 +35,30 @@ function* saveRequest(state: WorkerState, save: SaveOrder, layer: number, remote
   if (isRegistered) yield* queueWrite(state, { save, layer }, 'main');
 }
 
-/** The forward pass stands still meanwhile. */
+/**
+ * The forward pass stands still meanwhile. The first connector polls in either case; a wait that ends is as well told
+ * by an event, and only the one that cannot end is seen polling.
+ */
 function* waitForReady(state: WorkerState, remote: RemoteId | undefined): Routine {
-  if (remote === undefined) say(state, () => 'main: no request to save in this step, so the remote id stays unset');
-  const name = remote === undefined ? 'the unset remote' : remoteName(state, remote);
   const isReady = (): boolean => remote !== undefined && state.readyFlags.has(remote);
   while (!isReady() && state.readyTasks.length === 0) {
-    state.mainWaits = { what: `the ready flag of ${name}`, whom: state.asking };
-    const waitsFor = `the ready flag of ${name}, or for a ready request`;
-    state.emit({ kind: 'note', note: { kind: 'spin', thread: 'main (save call)', waitsFor } });
-    yield TURN;
+    if (remote === undefined) yield* pollUnset(state);
+    else yield* waitForEvent(state, remote);
   }
   state.mainWaits = null;
+}
+
+function* waitForEvent(state: WorkerState, remote: RemoteId): Routine {
+  state.mainWaits = { what: `the ready flag of ${remoteName(state, remote)}`, whom: state.asking };
+  yield state.handshakeEnded;
+}
+
+function* pollUnset(state: WorkerState): Routine {
+  if (state.mainWaits === null) {
+    say(state, () => 'main: no request to save in this step, so the remote id stays unset');
+  }
+  state.mainWaits = { what: 'the ready flag of the unset remote', whom: -1 };
+  const waitsFor = 'the ready flag of the unset remote, or for a ready request';
+  state.emit({ kind: 'note', note: { kind: 'spin', thread: 'main (save call)', waitsFor } });
+  yield TURN;
 }

@@ -54,7 +54,12 @@ function matched(state: SchedulerState, view: RequestView, computedTokens: numbe
 function afterAlloc(state: SchedulerState, view: RequestView, externalTokens: number, emit: Emit): void {
   const { request, transfer, prompt, leg } = view;
   if (leg === 'prefill' && state.env.mode === 'write') {
-    state.pendingSaves.set(request, { transfer, remoteEngine: view.remoteEngine, promptTokens: prompt.promptTokens, blocks: [] });
+    state.pendingSaves.set(request, {
+      transfer,
+      remoteEngine: view.remoteEngine,
+      promptTokens: prompt.promptTokens,
+      blocks: [],
+    });
   }
   if (leg !== 'decode' || state.offered.has(request)) return;
   state.offered.add(request);
@@ -74,7 +79,8 @@ function afterAlloc(state: SchedulerState, view: RequestView, externalTokens: nu
 function sendBlocks(state: SchedulerState, view: RequestView, emit: Emit): void {
   const { request, transfer, blocks } = view;
   const message = remoteBlocksBytes({ request, transfer, blocks, decodeRank: state.env.spec.dpRank });
-  for (const rank of state.env.topology.engines[view.remoteEngine]!.ranks) emit({ kind: 'send', to: rank, message });
+  for (const rank of state.env.topology.engines[view.remoteEngine]!.ranks)
+    emit({ kind: 'send', to: rank, message });
 }
 
 function buildMeta(state: SchedulerState, items: readonly StepItem[]): StepMeta | null {
@@ -104,7 +110,10 @@ function collectSaves(state: SchedulerState, items: readonly StepItem[]): SaveOr
 function pendingSave(state: SchedulerState, request: RequestId): PendingSave | undefined {
   const pending = state.pendingSaves.get(request);
   if (pending === undefined && state.faults.has('F8')) {
-    throw new ThreadDeath('build metadata', `build metadata: scheduled request ${request} is not among those that wait for their last chunk`);
+    throw new ThreadDeath(
+      'build metadata',
+      `build metadata: scheduled request ${request} is not among those that wait for their last chunk`,
+    );
   }
   return pending;
 }
@@ -115,6 +124,11 @@ function finished(state: SchedulerState, view: RequestView): FinishVerdict {
   const { transfer, blocks, prompt } = view;
   return {
     keepBlocks: true,
-    params: { transfer, remoteEngine: state.env.spec.engine, remoteBlocks: [...blocks], remoteTokens: prompt.promptTokens },
+    params: {
+      transfer,
+      remoteEngine: state.env.spec.engine,
+      remoteBlocks: [...blocks],
+      remoteTokens: prompt.promptTokens,
+    },
   };
 }

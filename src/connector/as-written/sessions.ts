@@ -1,7 +1,7 @@
 import type { ActorId, EngineId, EngineSpec } from '../../base/topology.ts';
 import { sourceRanks, targetRanks } from '../../kv/view.ts';
 import type { PostedBatch } from '../../wire/machine.ts';
-import type { RemoteId, WorkerState } from './state.ts';
+import { type RemoteId, say, type WorkerState } from './state.ts';
 import { raise } from './threads.ts';
 
 /** Who the peers are, and the sessions to them. */
@@ -26,17 +26,32 @@ export function peersAt(state: WorkerState, engine: EngineSpec): ActorId[] {
   const { heads, spec, tpRank } = state.env;
   const own = spec.ranks.length;
   const theirs = engine.ranks.length;
-  const ranks = spec.role === 'prefill' ? targetRanks(heads, own, theirs, tpRank) : sourceRanks(heads, theirs, own, tpRank);
+  const ranks =
+    spec.role === 'prefill'
+      ? targetRanks(heads, own, theirs, tpRank)
+      : sourceRanks(heads, theirs, own, tpRank);
   return ranks.map((rank) => engine.ranks[rank]!);
 }
 
 /** Posts one batch. The first connector has one queue pair for each peer and no thought of a full send queue. */
 export function post(state: WorkerState, batch: Omit<PostedBatch, 'tag' | 'queuePair' | 'part'>): number {
   openSession(state, batch.peer);
+  sayWrongSize(state, batch.layer);
   const tag = state.nextTag++;
   state.inFlight.set(tag, batch.peer);
   state.emit({ kind: 'post', batch: { ...batch, tag, queuePair: 0, part: 0 } });
   return tag;
+}
+
+function sayWrongSize(state: WorkerState, layer: number): void {
+  const recorded = state.views[layer]!.cellBytes;
+  const real = state.env.views[layer]!.cellBytes;
+  if (recorded !== real)
+    say(
+      state,
+      () =>
+        `layer ${layer} is registered with the last layer's cells of ${recorded} bytes; its own have ${real}`,
+    );
 }
 
 /** On first use. */
@@ -53,5 +68,5 @@ export function onBatchEnded(state: WorkerState, tag: number, ok: boolean): void
   raise(state.batchEnded, state.emit);
   if (ok) return;
   const cause = `batch ${tag} failed, for which the first connector has no plan`;
-  state.emit({ kind: 'note', note: { kind: 'died', thread: 'completion', cause } });
+  state.emit({ kind: 'note', note: { kind: 'died', thread: 'completion queue', cause } });
 }

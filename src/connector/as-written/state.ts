@@ -4,7 +4,15 @@ import type { Emit } from '../../wire/machine.ts';
 import type { BytesMessage } from '../../wire/messages.ts';
 import type { WorkerEnv } from '../plug.ts';
 import type { FaultSet } from './faults.ts';
-import { createLock, createSignal, createThreads, type Lock, type Routine, type Signal, type Threads } from './threads.ts';
+import {
+  createLock,
+  createSignal,
+  createThreads,
+  type Lock,
+  type Routine,
+  type Signal,
+  type Threads,
+} from './threads.ts';
 
 /** What a worker process of the first connector holds. Its threads share all of it, some under a lock, some not. */
 
@@ -101,7 +109,10 @@ export interface WorkerState {
   // The notify socket.
   readonly notifications: Received[];
   readonly notified: Signal;
-  readonly remoteBlocks: Map<TransferId, { readonly blocks: readonly BlockId[]; readonly decodeRank: number }>;
+  readonly remoteBlocks: Map<
+    TransferId,
+    { readonly blocks: readonly BlockId[]; readonly decodeRank: number }
+  >;
   readonly awaited: Map<TransferId, Awaited>;
   /** Ranks whose completion of a transfer has come; a completion may come before the transfer is known here. */
   readonly completedBy: Map<TransferId, ActorId[]>;
@@ -194,10 +205,32 @@ export function nameOf(state: WorkerState, actor: ActorId): string {
 
 /** Everything that must be gone when all requests have ended. Handshakes and sessions are for good. */
 export function censusOf(state: WorkerState): number {
-  const maps = [state.futures, state.remoteBlocks, state.awaited, state.completedBy, state.layersDone, state.statuses, state.inFlight];
-  const lists = [state.jobs, state.replies, state.readyTasks, state.notifications, state.tasks, state.deferred, state.sent, state.received];
+  const maps = [
+    state.futures,
+    state.remoteBlocks,
+    state.awaited,
+    state.completedBy,
+    state.layersDone,
+    state.statuses,
+    state.inFlight,
+  ];
+  const lists = [
+    state.jobs,
+    state.replies,
+    state.readyTasks,
+    state.notifications,
+    state.tasks,
+    state.deferred,
+    state.sent,
+    state.received,
+  ];
   let waiting = 0;
   for (const tasks of state.waitingTasks.values()) waiting += tasks.length;
   const held = Number(state.handshakeLock.holder !== '') + Number(state.startLock.holder !== '');
-  return maps.reduce((sum, map) => sum + map.size, 0) + lists.reduce((sum, list) => sum + list.length, 0) + waiting + held;
+  return (
+    maps.reduce((sum, map) => sum + map.size, 0) +
+    lists.reduce((sum, list) => sum + list.length, 0) +
+    waiting +
+    held
+  );
 }

@@ -57,7 +57,13 @@ export function createLock(): Lock {
 }
 
 /** A thread that exists from the start and sleeps until `signal` is first raised. */
-export function addThread(threads: Threads, number: number, name: string, routine: Routine, signal: Signal): void {
+export function addThread(
+  threads: Threads,
+  number: number,
+  name: string,
+  routine: Routine,
+  signal: Signal,
+): void {
   const thread: Thread = { number, name, routine, phase: 'blocked' };
   threads.all.set(number, thread);
   signal.waiting.push(thread);

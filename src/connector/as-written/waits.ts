@@ -1,10 +1,35 @@
 import type { Wait } from '../../wire/machine.ts';
-import type { WorkerState } from './state.ts';
-import { nameOf } from './state.ts';
+import { nameOf, type WorkerState } from './state.ts';
 
 /** What this rank waits for, as edges of the waits-for graph. A listener that has nothing to do waits for nothing. */
 export function waitsOf(state: WorkerState): Wait[] {
-  return [...writeWaits(state), ...mainWaits(state), ...handshakeWaits(state), ...awaitedWaits(state)];
+  return [
+    ...mainWaits(state),
+    ...lockWaits(state),
+    ...writeWaits(state),
+    ...handshakeWaits(state),
+    ...awaitedWaits(state),
+  ];
+}
+
+/** While the main thread waits, the forward pass stands still, so its wait comes first. */
+function mainWaits(state: WorkerState): Wait[] {
+  if (state.mainWaits === null) return [];
+  return [{ who: state.env.self, what: `${state.mainWaits.what} (main)`, whom: state.mainWaits.whom }];
+}
+
+function lockWaits(state: WorkerState): Wait[] {
+  const { self } = state.env;
+  const locks = [
+    { lock: state.handshakeLock, name: 'the handshake lock' },
+    { lock: state.startLock, name: 'the write worker start lock' },
+  ];
+  const contended = locks.filter(({ lock }) => lock.freed.waiting.length > 0);
+  return contended.map(({ lock, name }) => ({
+    who: self,
+    what: `${name} (held by ${lock.holder})`,
+    whom: self,
+  }));
 }
 
 /** The write worker's transfers: what is missing for each, in the order in which it would come. */
@@ -18,25 +43,31 @@ function writeWaits(state: WorkerState): Wait[] {
   }
   for (const [transfer, count] of state.layersDone) {
     const lost = state.writeWorkers > 1 ? `, ${state.writeWorkers} write workers run` : '';
-    waits.push({ who, what: `the count of layers of transfer ${transfer} (${count} of ${state.views.length}${lost})`, whom: -1 });
+    waits.push({
+      who,
+      what: `the count of layers of transfer ${transfer} (${count} of ${state.views.length}${lost})`,
+      whom: -1,
+    });
   }
-  for (const [tag, peer] of state.inFlight) waits.push({ who, what: `the status of batch ${tag}`, whom: peer });
+  for (const [tag, peer] of state.inFlight)
+    waits.push({ who, what: `the status of batch ${tag}`, whom: peer });
   for (const transfer of state.remoteBlocks.keys()) {
-    if (!state.layersDone.has(transfer)) waits.push({ who, what: `a write task of transfer ${transfer}`, whom: -1 });
+    if (!state.layersDone.has(transfer))
+      waits.push({ who, what: `a write task of transfer ${transfer}`, whom: -1 });
   }
   return waits;
-}
-
-function mainWaits(state: WorkerState): Wait[] {
-  const who = state.env.self;
-  if (state.mainWaits === null) return [];
-  return [{ who, what: `${state.mainWaits.what} (main)`, whom: state.mainWaits.whom }];
 }
 
 function handshakeWaits(state: WorkerState): Wait[] {
   const { self } = state.env;
   if (state.asking < 0) return [];
-  return [{ who: self, what: `the metadata of ${nameOf(state, state.asking)} (handshake executor)`, whom: state.asking }];
+  return [
+    {
+      who: self,
+      what: `the metadata of ${nameOf(state, state.asking)} (handshake executor)`,
+      whom: state.asking,
+    },
+  ];
 }
 
 /** WRITE, D: transfers that some rank of P has not completed. */
@@ -46,7 +77,8 @@ function awaitedWaits(state: WorkerState): Wait[] {
   for (const [transfer, { sources }] of state.awaited) {
     const completedBy = state.completedBy.get(transfer) ?? [];
     for (const source of sources) {
-      if (!completedBy.includes(source)) waits.push({ who, what: `the completion of transfer ${transfer}`, whom: source });
+      if (!completedBy.includes(source))
+        waits.push({ who, what: `the completion of transfer ${transfer}`, whom: source });
     }
   }
   return waits;

@@ -1,6 +1,6 @@
 import { decode, encode } from '@msgpack/msgpack';
-import { decodeUtf8, encodeUtf8 } from '../../base/utf8.ts';
 import type { BlockId, RequestId, TransferId } from '../../base/topology.ts';
+import { decodeUtf8, encodeUtf8 } from '../../base/utf8.ts';
 import { packEngineDesc, packMemoryDesc, unpackEngineDesc, unpackMemoryDesc } from '../../io/descriptors.ts';
 import type { CacheView } from '../../kv/view.ts';
 import type { BytesMessage } from '../../wire/messages.ts';
@@ -64,10 +64,11 @@ function isMapMarker(byte: number | undefined): boolean {
 
 function remoteBlocksOf(map: { readonly [field: string]: unknown }): Notification {
   const { type, block_notify_list: blocks, decode_rank: decodeRank } = map;
-  const request = numberAfter('req-', map['req_id']);
-  const transfer = numberAfter('tx-', map['transfer_id']);
+  const request = numberAfter('req-', map.req_id);
+  const transfer = numberAfter('tx-', map.transfer_id);
   const known = type === 'remote_blocks' && request !== null && transfer !== null;
-  if (known && isIndices(blocks) && isIndex(decodeRank)) return { kind: 'remoteBlocks', request, transfer, blocks, decodeRank };
+  if (known && isIndices(blocks) && isIndex(decodeRank))
+    return { kind: 'remoteBlocks', request, transfer, blocks, decodeRank };
   return { kind: 'unknown', cause: `a map of type ${String(type)} is no block list` };
 }
 
@@ -106,7 +107,17 @@ export function isMetaRequest(bytes: Uint8Array): boolean {
 }
 
 /** Block length of one layer, taken apart: what a peer needs to find a cell in it. */
-const LENGTHS = ['blockStride', 'partStride', 'tokenStride', 'headStride', 'cellBytes', 'slots', 'parts', 'headFirst', 'headCount'] as const;
+const LENGTHS = [
+  'blockStride',
+  'partStride',
+  'tokenStride',
+  'headStride',
+  'cellBytes',
+  'slots',
+  'parts',
+  'headFirst',
+  'headCount',
+] as const;
 
 /** First reply: who this engine is and how its caches are laid out. */
 export function engineReplyBytes(name: string, port: number, views: readonly CacheView[]): BytesMessage {
@@ -128,7 +139,11 @@ export function memoryReplyBytes(name: string, tpRank: number, views: readonly C
   return { kind: 'bytes', port: 'handshake', bytes };
 }
 
-function memoryDescOf(engineKey: string, deviceId: number, view: CacheView): Parameters<typeof packMemoryDesc>[0] {
+function memoryDescOf(
+  engineKey: string,
+  deviceId: number,
+  view: CacheView,
+): Parameters<typeof packMemoryDesc>[0] {
   return {
     engineKey,
     id: view.layer,
@@ -155,14 +170,25 @@ interface EngineReply {
 }
 
 /** The peer's caches from its two replies. The first connector trusts its peers: it checks nothing here. */
-export function readReplies(engineBytes: Uint8Array, memoryBytes: Uint8Array): { readonly key: string; readonly views: CacheView[] } {
+export function readReplies(
+  engineBytes: Uint8Array,
+  memoryBytes: Uint8Array,
+): { readonly key: string; readonly views: CacheView[] } {
   const engine = decode(engineBytes) as EngineReply;
   const layers = decode(memoryBytes) as readonly (readonly Uint8Array[])[];
   const { key } = unpackEngineDesc(engine.agent_metadata);
   const views = layers.map(([packed], layer) => {
     const memory = unpackMemoryDesc(packed!);
-    const lengths = Object.fromEntries(LENGTHS.map((name, index) => [name, engine.block_len[layer]![index]!])) as { [N in (typeof LENGTHS)[number]]: number };
-    return { layer, base: Number(memory.data), bytes: Number(memory.size), blockCount: engine.num_blocks, ...lengths };
+    const lengths = Object.fromEntries(
+      LENGTHS.map((name, index) => [name, engine.block_len[layer]![index]!]),
+    ) as { [N in (typeof LENGTHS)[number]]: number };
+    return {
+      layer,
+      base: Number(memory.data),
+      bytes: Number(memory.size),
+      blockCount: engine.num_blocks,
+      ...lengths,
+    };
   });
   return { key, views };
 }

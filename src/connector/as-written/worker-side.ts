@@ -53,7 +53,8 @@ function saveKvLayer(state: WorkerState, layer: number, emit: Emit): Progress {
   const { mode, spec } = state.env;
   if (mode === 'read' || spec.role === 'decode') return 'done';
   state.emit = emit;
-  if (layer === 0 && state.saves.length === 0 && !isInHook(state.threads)) emit({ kind: 'note', note: { kind: 'goal', name: 'empty-save-step' } });
+  if (layer === 0 && state.saves.length === 0 && !isInHook(state.threads))
+    emit({ kind: 'note', note: { kind: 'goal', name: 'empty-save-step' } });
   return callHook(state.threads, () => saveLayer(state, layer), emit);
 }
 
@@ -67,17 +68,16 @@ function takeFinished(state: WorkerState): Finished | null {
 
 function step(state: WorkerState, input: Input, emit: Emit): void {
   state.emit = emit;
-  switch (input.kind) {
-    case 'turn':
-      return takeTurn(state.threads, input.thread, emit);
-    case 'completion':
-      return onBatchEnded(state, input.tag, input.code === StatusCode.SUCCESS);
-    case 'message':
-      if (input.message.kind === 'bytes') return onBytes(state, input.from, input.message);
-      return emit({ kind: 'note', note: { kind: 'refused', cause: `${input.message.kind} does not belong on this socket` } });
-    default:
-      return;
-  }
+  if (input.kind === 'turn') takeTurn(state.threads, input.thread, emit);
+  if (input.kind === 'completion') onBatchEnded(state, input.tag, input.code === StatusCode.SUCCESS);
+  if (input.kind !== 'message') return;
+  const { message } = input;
+  if (message.kind === 'bytes') onBytes(state, input.from, message);
+  else
+    emit({
+      kind: 'note',
+      note: { kind: 'refused', cause: `${message.kind} does not belong on this socket` },
+    });
 }
 
 /** Lays what a socket has received before the thread that reads it. */

@@ -2,8 +2,8 @@ import type { ActorId, EngineSpec, TransferId } from '../../base/topology.ts';
 import { planRuns } from '../../kv/plan.ts';
 import { markSent } from './notify.ts';
 import { peersAt, post } from './sessions.ts';
-import { say, type SaveOrder, THREAD, type WorkerState, type WriteTask } from './state.ts';
-import { acquire, raise, type Routine, release, spawn, TURN } from './threads.ts';
+import { type SaveOrder, say, THREAD, type WorkerState, type WriteTask } from './state.ts';
+import { acquire, type Routine, raise, release, spawn, TURN } from './threads.ts';
 import { completionBytes } from './wire.ts';
 
 /** WRITE, P: the queue of write tasks and the worker that takes them from it. */
@@ -31,7 +31,11 @@ function* startWriteWorker(state: WorkerState, caller: string): Routine {
 function spawnWriteWorker(state: WorkerState, caller: string): void {
   const ordinal = ++state.writeWorkers;
   const name = `write worker ${ordinal}`;
-  say(state, () => `${caller}: saw no write worker started and starts write worker ${ordinal}${ordinal > 1 ? `, although ${ordinal - 1} is running` : ''}`);
+  say(
+    state,
+    () =>
+      `${caller}: saw no write worker started and starts write worker ${ordinal}${ordinal > 1 ? `, although ${ordinal - 1} is running` : ''}`,
+  );
   spawn(state.threads, THREAD.firstWriter + ordinal - 1, name, writeWorker(state, name), state.emit);
 }
 
@@ -65,7 +69,12 @@ function* retryDeferred(state: WorkerState, name: string): Routine {
   }
   yield TURN;
   const lost = state.deferred.filter((task) => !seen.includes(task) && !still.includes(task));
-  if (lost.length > 0) say(state, () => `${name}: replaces the list of deferred tasks and loses ${describe(lost)}, which another worker had put off`);
+  if (lost.length > 0)
+    say(
+      state,
+      () =>
+        `${name}: replaces the list of deferred tasks and loses ${describe(lost)}, which another worker had put off`,
+    );
   state.deferred = still;
 }
 
@@ -86,7 +95,12 @@ function* write(state: WorkerState, task: WriteTask, name: string): Routine {
   const counted = state.layersDone.get(transfer) ?? 0;
   yield TURN;
   const now = state.layersDone.get(transfer) ?? 0;
-  if (now !== counted) say(state, () => `${name}: the count of layers of transfer ${transfer} was ${counted} when read and is ${now} now; it becomes ${counted + 1}: an update is lost`);
+  if (now !== counted)
+    say(
+      state,
+      () =>
+        `${name}: the count of layers of transfer ${transfer} was ${counted} when read and is ${now} now; it becomes ${counted + 1}: an update is lost`,
+    );
   state.layersDone.set(transfer, counted + 1);
   if (counted + 1 === state.views.length) yield* endTransfer(state, save, targets, name);
 }
@@ -95,14 +109,29 @@ function* write(state: WorkerState, task: WriteTask, name: string): Routine {
 function decodeEngine(state: WorkerState, save: SaveOrder, decodeRank: number): EngineSpec {
   const { engines } = state.env.topology;
   const { instance } = engines[save.remoteEngine]!;
-  return engines.find((engine) => engine.role === 'decode' && engine.instance === instance && engine.dpRank === decodeRank)!;
+  return engines.find(
+    (engine) => engine.role === 'decode' && engine.instance === instance && engine.dpRank === decodeRank,
+  )!;
 }
 
-function postLayer(state: WorkerState, { save, layer }: WriteTask, peer: ActorId, remoteBlocks: readonly number[]): void {
+function postLayer(
+  state: WorkerState,
+  { save, layer }: WriteTask,
+  peer: ActorId,
+  remoteBlocks: readonly number[],
+): void {
   const runs: number[] = [];
   const local = state.views[layer]!;
   const remote = state.peerViews.get(peer)![layer]!;
-  planRuns(local, { blocks: save.blocks, firstToken: 0 }, remote, { blocks: remoteBlocks, firstToken: 0 }, 0, save.tokens, runs);
+  planRuns(
+    local,
+    { blocks: save.blocks, firstToken: 0 },
+    remote,
+    { blocks: remoteBlocks, firstToken: 0 },
+    0,
+    save.tokens,
+    runs,
+  );
   const blockCount = Math.ceil(save.tokens / local.slots);
   const { transfer, request } = save;
   const tag = post(state, {
@@ -123,11 +152,20 @@ function postLayer(state: WorkerState, { save, layer }: WriteTask, peer: ActorId
 }
 
 /** Waits for the statuses of everything that was posted for the transfer, then tells both sides. */
-function* endTransfer(state: WorkerState, { transfer, request }: SaveOrder, targets: readonly ActorId[], name: string): Routine {
+function* endTransfer(
+  state: WorkerState,
+  { transfer, request }: SaveOrder,
+  targets: readonly ActorId[],
+  name: string,
+): Routine {
   for (const { tag } of state.statuses.get(transfer) ?? []) {
     while (state.inFlight.has(tag)) yield state.batchEnded;
   }
-  say(state, () => `${name}: ${state.views.length} layers of transfer ${transfer} are counted, so all of it has been written`);
+  say(
+    state,
+    () =>
+      `${name}: ${state.views.length} layers of transfer ${transfer} are counted, so all of it has been written`,
+  );
   forgetTransfer(state, transfer);
   for (const target of targets) state.emit({ kind: 'send', to: target, message: completionBytes(transfer) });
   markSent(state, request);

@@ -5,7 +5,15 @@ import type { Emit } from '../../wire/machine.ts';
 import { LIMITS } from './limits.ts';
 import { HAUL_MOVES, type HaulPhase } from './moves.ts';
 import { dropQueued, enqueueRuns, needSession, type SessionUser } from './session.ts';
-import { type Grant, type Haul, type HaulPeer, remember, type Session, TIMER, type WorkerState } from './state.ts';
+import {
+  type Grant,
+  type Haul,
+  type HaulPeer,
+  remember,
+  type Session,
+  TIMER,
+  type WorkerState,
+} from './state.ts';
 
 /**
  * The initiator's half of a transfer: wait for grants, post what is ready, seal when nothing of ours can land any more.
@@ -15,23 +23,48 @@ import { type Grant, type Haul, type HaulPeer, remember, type Session, TIMER, ty
 export function startHaul(state: WorkerState, haul: Haul, at: number, emit: Emit): void {
   state.hauls.set(haul.transfer, haul);
   const latest = at + LIMITS.haulMicros + LIMITS.retrySlackMicros;
-  emit({ kind: 'arm', timer: TIMER.haulDeadline, object: haul.transfer, earliest: at + LIMITS.haulMicros, latest });
+  emit({
+    kind: 'arm',
+    timer: TIMER.haulDeadline,
+    object: haul.transfer,
+    earliest: at + LIMITS.haulMicros,
+    latest,
+  });
   if (haul.operation === 'read') for (const peer of haul.peers) claim(state, haul, peer, emit);
   repeatLater(haul, at, emit);
 }
 
 export function newHaulPeer(rank: ActorId, layers: number): HaulPeer {
-  return { rank, phase: 'Waiting', grant: null, postedTo: new Array<number>(layers).fill(0), outstanding: 0, parts: 0, attempts: 0, ok: true };
+  return {
+    rank,
+    phase: 'Waiting',
+    grant: null,
+    postedTo: new Array<number>(layers).fill(0),
+    outstanding: 0,
+    parts: 0,
+    attempts: 0,
+    ok: true,
+  };
 }
 
 function claim(state: WorkerState, haul: Haul, peer: HaulPeer, emit: Emit): void {
   const tpSize = state.env.spec.ranks.length;
-  emit({ kind: 'send', to: peer.rank, message: { kind: 'claim', transfer: haul.transfer, tpSize, attempt: peer.attempts } });
+  emit({
+    kind: 'send',
+    to: peer.rank,
+    message: { kind: 'claim', transfer: haul.transfer, tpSize, attempt: peer.attempts },
+  });
 }
 
 function sendSeal(state: WorkerState, haul: Haul, peer: HaulPeer, emit: Emit): void {
   const tpSize = state.env.spec.ranks.length;
-  const message = { kind: 'seal', transfer: haul.transfer, ok: peer.ok, tpSize, attempt: peer.attempts } as const;
+  const message = {
+    kind: 'seal',
+    transfer: haul.transfer,
+    ok: peer.ok,
+    tpSize,
+    attempt: peer.attempts,
+  } as const;
   emit({ kind: 'send', to: peer.rank, message });
 }
 
@@ -43,14 +76,22 @@ function seal(state: WorkerState, haul: Haul, peer: HaulPeer, emit: Emit): void 
 
 /** Something must be said again until it is answered: claims of a READ, seals of either mode. */
 function mustRepeat(haul: Haul): boolean {
-  return haul.peers.some((peer) => peer.phase === 'Sealed' || (peer.phase === 'Waiting' && haul.operation === 'read'));
+  return haul.peers.some(
+    (peer) => peer.phase === 'Sealed' || (peer.phase === 'Waiting' && haul.operation === 'read'),
+  );
 }
 
 function repeatLater(haul: Haul, at: number, emit: Emit): void {
   if (haul.retrying || !mustRepeat(haul)) return;
   haul.retrying = true;
   const earliest = at + LIMITS.retryMicros * 2 ** Math.min(haul.rounds, LIMITS.backoffDoublingsMax);
-  emit({ kind: 'arm', timer: TIMER.haulRetry, object: haul.transfer, earliest, latest: earliest + LIMITS.retrySlackMicros });
+  emit({
+    kind: 'arm',
+    timer: TIMER.haulRetry,
+    object: haul.transfer,
+    earliest,
+    latest: earliest + LIMITS.retrySlackMicros,
+  });
 }
 
 export function onHaulRetry(state: WorkerState, transfer: TransferId, at: number, emit: Emit): void {
@@ -87,7 +128,8 @@ export function stopHaul(state: WorkerState, haul: Haul, at: number, emit: Emit)
 
 function stopPeer(state: WorkerState, haul: Haul, peer: HaulPeer, emit: Emit): void {
   if (peer.phase !== 'Waiting' && peer.phase !== 'Moving') return;
-  if (peer.phase === 'Moving' && peer.outstanding > 0) emit({ kind: 'note', note: { kind: 'goal', name: 'abort-while-moving' } });
+  if (peer.phase === 'Moving' && peer.outstanding > 0)
+    emit({ kind: 'note', note: { kind: 'goal', name: 'abort-while-moving' } });
   move(HAUL_MOVES, peer, 'Stopped');
   peer.ok = false;
   dropQueued(state, peer);
@@ -101,16 +143,39 @@ function phaseOf(peer: HaulPeer): HaulPhase {
 }
 
 /** Applies a grant to a waiting peer; a repeated or stale one only gets its answer again. */
-export function onGrant(state: WorkerState, haul: Haul, rank: ActorId, grant: Grant, at: number, emit: Emit): void {
+export function onGrant(
+  state: WorkerState,
+  haul: Haul,
+  rank: ActorId,
+  grant: Grant,
+  at: number,
+  emit: Emit,
+): void {
   const peer = haul.peers.find((candidate) => candidate.rank === rank);
   if (peer === undefined) {
-    emit({ kind: 'note', note: { kind: 'refused', cause: `grant for transfer ${haul.transfer} from a rank that has no part in it` } });
-    return emit({ kind: 'send', to: rank, message: { kind: 'seal', transfer: haul.transfer, ok: false, tpSize: 0, attempt: 0 } });
+    emit({
+      kind: 'note',
+      note: {
+        kind: 'refused',
+        cause: `grant for transfer ${haul.transfer} from a rank that has no part in it`,
+      },
+    });
+    return emit({
+      kind: 'send',
+      to: rank,
+      message: { kind: 'seal', transfer: haul.transfer, ok: false, tpSize: 0, attempt: 0 },
+    });
   }
   if (peer.phase === 'Sealed' || peer.phase === 'Closed') return sendSeal(state, haul, peer, emit);
   if (peer.phase !== 'Waiting') return;
   if (!covers(state, haul, grant)) {
-    emit({ kind: 'note', note: { kind: 'refused', cause: `grant for transfer ${haul.transfer} does not cover its own token range` } });
+    emit({
+      kind: 'note',
+      note: {
+        kind: 'refused',
+        cause: `grant for transfer ${haul.transfer} does not cover its own token range`,
+      },
+    });
     stopPeer(state, haul, peer, emit);
     return settleHaul(state, haul, at, emit);
   }
@@ -130,7 +195,10 @@ function covers(state: WorkerState, haul: Haul, grant: Grant): boolean {
   const inOrder = grant.firstSlot <= grant.slotFrom && grant.slotFrom <= grant.slotTo;
   const reaches = grant.slotFrom === grant.slotTo || grant.slotTo <= end;
   // WRITE: D says which part it lacks. READ: P lends the whole prompt and D takes what it lacks.
-  const fits = haul.operation === 'write' ? grant.slotTo <= haul.slotTo : grant.slotFrom <= haul.slotFrom && grant.slotTo >= haul.slotTo;
+  const fits =
+    haul.operation === 'write'
+      ? grant.slotTo <= haul.slotTo
+      : grant.slotFrom <= haul.slotFrom && grant.slotTo >= haul.slotTo;
   return inOrder && reaches && fits;
 }
 
@@ -165,20 +233,45 @@ function postLayer(
   const local = state.env.views[layer]!;
   const remote = session.views[layer]!;
   if (grant.blocks.some((block) => block < 0 || block >= remote.blockCount)) {
-    emit({ kind: 'note', note: { kind: 'refused', cause: `grant for transfer ${haul.transfer} names a block outside the peer's cache` } });
+    emit({
+      kind: 'note',
+      note: {
+        kind: 'refused',
+        cause: `grant for transfer ${haul.transfer} names a block outside the peer's cache`,
+      },
+    });
     return stopPeer(state, haul, peer, emit);
   }
   const runs: number[] = [];
-  planRuns(local, { blocks: haul.blocks, firstToken: 0 }, remote, { blocks: grant.blocks, firstToken: grant.firstSlot }, from, to, runs);
+  planRuns(
+    local,
+    { blocks: haul.blocks, firstToken: 0 },
+    remote,
+    { blocks: grant.blocks, firstToken: grant.firstSlot },
+    from,
+    to,
+    runs,
+  );
   peer.postedTo[layer] = to;
   const localBlocks = haul.blocks.slice(Math.floor(from / local.slots), Math.ceil(to / local.slots));
   const first = from - grant.firstSlot;
-  const remoteBlocks = grant.blocks.slice(Math.floor(first / remote.slots), Math.ceil((to - grant.firstSlot) / remote.slots));
+  const remoteBlocks = grant.blocks.slice(
+    Math.floor(first / remote.slots),
+    Math.ceil((to - grant.firstSlot) / remote.slots),
+  );
   enqueueRuns(state, session, { haul, peer, layer, runs, localBlocks, remoteBlocks, next: 0 }, emit);
 }
 
 /** Runs of a peer ended; `ok` false poisons the peer's seal. */
-export function onRunsEnded(state: WorkerState, haul: Haul, peer: HaulPeer, runs: number, ok: boolean, at: number, emit: Emit): void {
+export function onRunsEnded(
+  state: WorkerState,
+  haul: Haul,
+  peer: HaulPeer,
+  runs: number,
+  ok: boolean,
+  at: number,
+  emit: Emit,
+): void {
   peer.outstanding -= runs;
   if (!ok) stopPeer(state, haul, peer, emit);
   settleHaul(state, haul, at, emit);
@@ -193,7 +286,8 @@ export function settleHaul(state: WorkerState, haul: Haul, at: number, emit: Emi
       (peer.phase === 'Draining' && move(HAUL_MOVES, peer, 'Drained'));
     if (sealed) seal(state, haul, peer, emit);
   }
-  if (!haul.peers.every((peer) => peer.phase === 'Sealed' || peer.phase === 'Closed')) return repeatLater(haul, at, emit);
+  if (!haul.peers.every((peer) => peer.phase === 'Sealed' || peer.phase === 'Closed'))
+    return repeatLater(haul, at, emit);
   report(state, haul, emit);
   if (haul.final && haul.peers.every((peer) => peer.phase === 'Closed')) return forget(state, haul, emit);
   repeatLater(haul, at, emit);
@@ -217,7 +311,8 @@ function report(state: WorkerState, haul: Haul, emit: Emit): void {
     return emit({ kind: 'note', note: { kind: 'reported', request, end: 'sent' } });
   }
   (ok ? state.received : state.failed).push(request);
-  if (ok) emit({ kind: 'note', note: { kind: 'loaded', request, transfer, blocks, tokenTo, lineageAddress } });
+  if (ok)
+    emit({ kind: 'note', note: { kind: 'loaded', request, transfer, blocks, tokenTo, lineageAddress } });
   emit({ kind: 'note', note: { kind: 'reported', request, end: ok ? 'received' : 'failed' } });
 }
 

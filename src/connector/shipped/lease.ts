@@ -13,7 +13,13 @@ import { type Lease, type LeasePeer, remember, TIMER, type WorkerState } from '.
 export function startLease(state: WorkerState, lease: Lease, at: number, emit: Emit): void {
   state.leases.set(lease.transfer, lease);
   const earliest = at + LIMITS.leaseMicros;
-  emit({ kind: 'arm', timer: TIMER.leaseDeadline, object: lease.transfer, earliest, latest: earliest + LIMITS.retrySlackMicros });
+  emit({
+    kind: 'arm',
+    timer: TIMER.leaseDeadline,
+    object: lease.transfer,
+    earliest,
+    latest: earliest + LIMITS.retrySlackMicros,
+  });
   for (const peer of lease.peers) sendGrant(state, lease, peer, emit);
   if (lease.peers.length > 0) repeatLater(lease, at, emit);
 }
@@ -46,11 +52,24 @@ function sendGrant(state: WorkerState, lease: Lease, peer: LeasePeer, emit: Emit
 
 function repeatLater(lease: Lease, at: number, emit: Emit): void {
   const earliest = at + LIMITS.retryMicros * 2 ** lease.attempt;
-  emit({ kind: 'arm', timer: TIMER.leaseRetry, object: lease.transfer, earliest, latest: earliest + LIMITS.retrySlackMicros });
+  emit({
+    kind: 'arm',
+    timer: TIMER.leaseRetry,
+    object: lease.transfer,
+    earliest,
+    latest: earliest + LIMITS.retrySlackMicros,
+  });
 }
 
 /** READ: a rank of D asks for leave to read. The first claim says how many ranks will come. */
-export function onClaim(state: WorkerState, lease: Lease, rank: ActorId, expected: number, attempt: number, at: number, emit: Emit): void {
+export function onClaim(
+  state: WorkerState,
+  lease: Lease,
+  rank: ActorId,
+  expected: number,
+  attempt: number,
+  emit: Emit,
+): void {
   const known = lease.peers.find((peer) => peer.rank === rank);
   if (known !== undefined) {
     // A repeated claim of a peer that has sealed must not lend the blocks again.
@@ -69,7 +88,15 @@ export function onClaim(state: WorkerState, lease: Lease, rank: ActorId, expecte
   sendGrant(state, lease, peer, emit);
 }
 
-export function onSeal(state: WorkerState, lease: Lease, rank: ActorId, ok: boolean, expected: number, at: number, emit: Emit): void {
+export function onSeal(
+  state: WorkerState,
+  lease: Lease,
+  rank: ActorId,
+  ok: boolean,
+  expected: number,
+  at: number,
+  emit: Emit,
+): void {
   let peer = lease.peers.find((candidate) => candidate.rank === rank);
   if (peer === undefined && lease.operation === 'read' && !lease.closing) {
     // A reader that gave up before its claim was granted: it will not come any more, so do not wait for it.
@@ -104,7 +131,11 @@ function revokeAll(lease: Lease, emit: Emit): void {
 }
 
 function sendRevoke(lease: Lease, peer: LeasePeer, emit: Emit): void {
-  emit({ kind: 'send', to: peer.rank, message: { kind: 'revoke', transfer: lease.transfer, grant: peer.grant, attempt: peer.attempts } });
+  emit({
+    kind: 'send',
+    to: peer.rank,
+    message: { kind: 'revoke', transfer: lease.transfer, grant: peer.grant, attempt: peer.attempts },
+  });
 }
 
 export function onLeaseRetry(state: WorkerState, transfer: TransferId, at: number, emit: Emit): void {
@@ -112,10 +143,12 @@ export function onLeaseRetry(state: WorkerState, transfer: TransferId, at: numbe
   if (lease === undefined) return;
   lease.attempt++;
   for (const peer of lease.peers) {
-    if (peer.phase === 'Granted' && lease.operation === 'write' && lease.attempt < LIMITS.grantAttemptsMax) sendGrant(state, lease, peer, emit);
+    if (peer.phase === 'Granted' && lease.operation === 'write' && lease.attempt < LIMITS.grantAttemptsMax)
+      sendGrant(state, lease, peer, emit);
     if (peer.phase === 'Revoking') repeatRevoke(lease, peer, emit);
   }
-  const more = lease.peers.some((peer) => peer.phase === 'Revoking') || lease.attempt < LIMITS.grantAttemptsMax;
+  const more =
+    lease.peers.some((peer) => peer.phase === 'Revoking') || lease.attempt < LIMITS.grantAttemptsMax;
   if (!settled(lease) && more) repeatLater(lease, at, emit);
   settleLease(state, lease, emit);
 }
@@ -154,6 +187,7 @@ function settleLease(state: WorkerState, lease: Lease, emit: Emit): void {
     return emit({ kind: 'note', note: { kind: 'reported', request, end: 'sent' } });
   }
   (lease.failed ? state.failed : state.received).push(request);
-  if (!lease.failed) emit({ kind: 'note', note: { kind: 'loaded', request, transfer, blocks, tokenTo, lineageAddress } });
+  if (!lease.failed)
+    emit({ kind: 'note', note: { kind: 'loaded', request, transfer, blocks, tokenTo, lineageAddress } });
   emit({ kind: 'note', note: { kind: 'reported', request, end: lease.failed ? 'failed' : 'received' } });
 }

@@ -24,4 +24,8 @@ export const LIMITS = {
 } as const;
 
 // The target must outlast the initiator's own deadline, or each slow transfer would end in a fence.
-believe(LIMITS.leaseMicros > LIMITS.haulMicros, 'INV-LIMIT-1', 'a lease ends before the transfer that uses it');
+believe(
+  LIMITS.leaseMicros > LIMITS.haulMicros,
+  'INV-LIMIT-1',
+  'a lease ends before the transfer that uses it',
+);

@@ -16,7 +16,14 @@ interface SchedulerState {
 
 /** The scheduler side of the shipped connector. */
 export function createShippedScheduler(env: SchedulerEnv): ConnectorScheduler {
-  const state: SchedulerState = { env, loads: [], lends: [], cancels: [], offered: new Set(), moving: new Set() };
+  const state: SchedulerState = {
+    env,
+    loads: [],
+    lends: [],
+    cancels: [],
+    offered: new Set(),
+    moving: new Set(),
+  };
   return {
     getNumNewMatchedTokens: (view, computedTokens) => matched(state, view, computedTokens),
     updateStateAfterAlloc: (view, externalTokens) => afterAlloc(state, view, externalTokens),
@@ -28,7 +35,8 @@ export function createShippedScheduler(env: SchedulerEnv): ConnectorScheduler {
       state.offered.delete(request);
       state.moving.delete(request);
     },
-    census: () => state.offered.size + state.moving.size + state.loads.length + state.lends.length + state.cancels.length,
+    census: () =>
+      state.offered.size + state.moving.size + state.loads.length + state.lends.length + state.cancels.length,
   };
 }
 
@@ -57,7 +65,11 @@ function afterAlloc(state: SchedulerState, view: RequestView, externalTokens: nu
   });
 }
 
-function buildMeta(state: SchedulerState, items: readonly StepItem[], view: (request: RequestId) => RequestView): ShippedMeta | null {
+function buildMeta(
+  state: SchedulerState,
+  items: readonly StepItem[],
+  view: (request: RequestId) => RequestView,
+): ShippedMeta | null {
   const saves: SaveOrder[] = [];
   if (state.env.mode === 'write') {
     for (const item of items) {
@@ -66,7 +78,14 @@ function buildMeta(state: SchedulerState, items: readonly StepItem[], view: (req
       const { request, transfer, blocks, tokenTo } = item;
       state.moving.add(request);
       const { promptTokens } = owner.prompt;
-      saves.push({ request, transfer, remoteEngine: owner.remoteEngine, blocks: [...blocks], tokenTo: Math.min(tokenTo, promptTokens), promptTokens });
+      saves.push({
+        request,
+        transfer,
+        remoteEngine: owner.remoteEngine,
+        blocks: [...blocks],
+        tokenTo: Math.min(tokenTo, promptTokens),
+        promptTokens,
+      });
     }
   }
   const { loads, lends, cancels } = state;
@@ -84,7 +103,12 @@ function finished(state: SchedulerState, view: RequestView): FinishVerdict {
   const tokenTo = view.prompt.promptTokens;
   state.moving.add(request);
   state.lends.push({ request, transfer, blocks: [...blocks], tokenTo });
-  const params = { transfer, remoteEngine: state.env.spec.engine, remoteBlocks: [...blocks], remoteTokens: tokenTo };
+  const params = {
+    transfer,
+    remoteEngine: state.env.spec.engine,
+    remoteBlocks: [...blocks],
+    remoteTokens: tokenTo,
+  };
   return { keepBlocks: true, params };
 }
 

@@ -1,20 +1,33 @@
 import { move } from '../../base/moves.ts';
 import { type ActorId, PROXY } from '../../base/topology.ts';
-import { StatusCode } from '../../io/codes.ts';
-import { packEngineDesc, packMemoryDesc, unpackEngineDesc, unpackMemoryDesc } from '../../io/descriptors.ts';
+import { MemoryLocationType, StatusCode } from '../../io/codes.ts';
+import {
+  emptyMemoryDesc,
+  packEngineDesc,
+  packMemoryDesc,
+  unpackEngineDesc,
+  unpackMemoryDesc,
+} from '../../io/descriptors.ts';
 import { refusalOf } from '../../kv/plan.ts';
 import type { Emit } from '../../wire/machine.ts';
 import type { PeerMessage, RankGeometry } from '../../wire/messages.ts';
+import type { WorkerEnv } from '../plug.ts';
 import { LIMITS } from './limits.ts';
 import { SESSION_MOVES } from './moves.ts';
-import type { QueuedRuns, Session, SessionQueuePair, WorkerState } from './state.ts';
+import type { Description, QueuedRuns, Session, SessionQueuePair, WorkerState } from './state.ts';
 import { TIMER } from './state.ts';
 
 /** What the session layer tells the transfer layer; keeps the two files from importing each other. */
 export interface SessionUser {
   sessionReady(session: Session, at: number, emit: Emit): void;
   sessionFailed(session: Session, at: number, emit: Emit): void;
-  runsEnded(queued: { haul: QueuedRuns['haul']; peer: QueuedRuns['peer'] }, runs: number, ok: boolean, at: number, emit: Emit): void;
+  runsEnded(
+    queued: { haul: QueuedRuns['haul']; peer: QueuedRuns['peer'] },
+    runs: number,
+    ok: boolean,
+    at: number,
+    emit: Emit,
+  ): void;
 }
 
 /** The session with a peer, asked for if there is none. All transfers that need the peer share one handshake. */
@@ -41,10 +54,22 @@ export function needSession(state: WorkerState, peer: ActorId, at: number, emit:
 function ask(session: Session, at: number, emit: Emit): void {
   emit({ kind: 'send', to: session.peer, message: { kind: 'metaRequest', attempt: session.attempt } });
   const earliest = at + LIMITS.retryMicros * 2 ** session.attempt;
-  emit({ kind: 'arm', timer: TIMER.handshake, object: session.peer, earliest, latest: earliest + LIMITS.retrySlackMicros });
+  emit({
+    kind: 'arm',
+    timer: TIMER.handshake,
+    object: session.peer,
+    earliest,
+    latest: earliest + LIMITS.retrySlackMicros,
+  });
 }
 
-export function onHandshakeTimer(state: WorkerState, peer: ActorId, user: SessionUser, at: number, emit: Emit): void {
+export function onHandshakeTimer(
+  state: WorkerState,
+  peer: ActorId,
+  user: SessionUser,
+  at: number,
+  emit: Emit,
+): void {
   const session = state.sessions.get(peer);
   if (session === undefined || session.phase !== 'Asking') return;
   session.attempt++;
@@ -56,38 +81,47 @@ export function onHandshakeTimer(state: WorkerState, peer: ActorId, user: Sessio
   user.sessionFailed(session, at, emit);
 }
 
-/** This rank's own descriptors and geometry, as sent in a handshake. */
+/** This rank's own descriptors and geometry, as sent in a handshake; packed once in a rank's life. */
 export function describe(state: WorkerState, attempt: number): PeerMessage {
-  const { env } = state;
+  state.description ??= packDescription(state.env);
+  return { kind: 'metaReply', attempt, ...state.description };
+}
+
+function packDescription(env: WorkerEnv): Description {
   const name = env.topology.actors[env.self]!.name;
-  const engineDesc = packEngineDesc({ key: name, nodeId: `node-${env.spec.engine}`, hostname: `host-${env.spec.engine}`, host: '127.0.0.1', port: 6301 + env.self, pid: 1000 + env.self });
-  const memoryDesc = packMemoryDesc({
-    engineKey: name,
-    id: 0,
-    deviceId: env.tpRank,
-    deviceBusId: '',
-    data: 0n,
-    size: BigInt(env.regionBytes),
-    loc: 2,
-    ipcHandle: new Uint8Array(64),
-    numaNode: -1,
-    ipcOffset: 0n,
-    fabricHandle: new Uint8Array(64),
-    vpodId: -1,
-    vpodPpodId: '',
-    fabricOffset: 0n,
-    fabricAllocSize: 0n,
-  });
+  const { engine, role, ranks } = env.spec;
+  const host = `host-${engine}`;
   const geometry: RankGeometry = {
-    engine: env.spec.engine,
-    role: env.spec.role,
+    engine,
+    role,
     tpRank: env.tpRank,
-    tpSize: env.spec.ranks.length,
+    tpSize: ranks.length,
     blockTokens: env.blockTokens,
     views: env.views,
   };
-  return { kind: 'metaReply', attempt, engineDesc, memoryDesc, geometry };
+  return {
+    engineDesc: packEngineDesc({
+      key: name,
+      nodeId: `node-${engine}`,
+      hostname: host,
+      host: '127.0.0.1',
+      port: HANDSHAKE_PORT + env.self,
+      pid: 1000 + env.self,
+    }),
+    memoryDesc: packMemoryDesc({
+      ...emptyMemoryDesc(),
+      engineKey: name,
+      deviceId: env.tpRank,
+      size: BigInt(env.regionBytes),
+      loc: MemoryLocationType.GPU,
+      numaNode: -1,
+    }),
+    geometry,
+  };
 }
+
+/** MoRIIO's default; each rank adds its number. */
+const HANDSHAKE_PORT = 6301;
 
 export function onMetaReply(
   state: WorkerState,
@@ -111,20 +145,30 @@ export function onMetaReply(
   const { queuePairs, sendQueueDepth } = state.env;
   emit({ kind: 'connect', peer: from, queuePairs, sendQueueDepth });
   session.views = message.geometry.views;
-  session.queuePairs = Array.from({ length: queuePairs }, (): SessionQueuePair => ({ credit: sendQueueDepth, queue: [] }));
+  session.queuePairs = Array.from(
+    { length: queuePairs },
+    (): SessionQueuePair => ({ credit: sendQueueDepth, queue: [] }),
+  );
   user.sessionReady(session, at, emit);
 }
 
 /** Compares what the peer says with what the topology and this rank's own caches say. Source: layouts.md 7.9. */
-function refuseReply(state: WorkerState, from: ActorId, message: Extract<PeerMessage, { kind: 'metaReply' }>): string {
+function refuseReply(
+  state: WorkerState,
+  from: ActorId,
+  message: Extract<PeerMessage, { kind: 'metaReply' }>,
+): string {
   const { env } = state;
   const name = env.topology.actors[from]!.name;
   const engine = unpackEngineDesc(message.engineDesc);
   const memory = unpackMemoryDesc(message.memoryDesc);
-  if (engine.key !== name || memory.engineKey !== name) return `descriptor of ${engine.key} came from ${name}`;
+  if (engine.key !== name || memory.engineKey !== name)
+    return `descriptor of ${engine.key} came from ${name}`;
   const { geometry } = message;
-  if (geometry.blockTokens !== env.blockTokens) return `block of ${geometry.blockTokens} tokens at ${name}, ${env.blockTokens} here`;
-  if (geometry.views.length !== env.views.length) return `${geometry.views.length} layers at ${name}, ${env.views.length} here`;
+  if (geometry.blockTokens !== env.blockTokens)
+    return `block of ${geometry.blockTokens} tokens at ${name}, ${env.blockTokens} here`;
+  if (geometry.views.length !== env.views.length)
+    return `${geometry.views.length} layers at ${name}, ${env.views.length} here`;
   for (let layer = 0; layer < env.views.length; layer++) {
     const cause = refusalOf(env.views[layer]!, geometry.views[layer]!);
     if (cause !== '') return cause;
@@ -144,10 +188,14 @@ export function enqueueRuns(state: WorkerState, session: Session, queued: Queued
 function pump(state: WorkerState, session: Session, index: number, emit: Emit): void {
   const queuePair = session.queuePairs[index]!;
   while (queuePair.queue.length > 0) {
-    if (queuePair.credit === 0) return emit({ kind: 'note', note: { kind: 'goal', name: 'send-queue-full' } });
+    if (queuePair.credit === 0)
+      return emit({ kind: 'note', note: { kind: 'goal', name: 'send-queue-full' } });
     const head = queuePair.queue[0]!;
     const count = Math.min(queuePair.credit, head.runs.length / 3 - head.next);
-    const runs = head.next === 0 && count * 3 === head.runs.length ? head.runs : head.runs.slice(head.next * 3, (head.next + count) * 3);
+    const runs =
+      head.next === 0 && count * 3 === head.runs.length
+        ? head.runs
+        : head.runs.slice(head.next * 3, (head.next + count) * 3);
     head.next += count;
     if (head.next * 3 === head.runs.length) queuePair.queue.shift();
     queuePair.credit -= count;
@@ -187,9 +235,17 @@ export function dropQueued(state: WorkerState, peer: QueuedRuns['peer']): void {
   }
 }
 
-export function onCompletion(state: WorkerState, tag: number, code: number, user: SessionUser, at: number, emit: Emit): void {
+export function onCompletion(
+  state: WorkerState,
+  tag: number,
+  code: number,
+  user: SessionUser,
+  at: number,
+  emit: Emit,
+): void {
   const flight = state.inFlight.get(tag);
-  if (flight === undefined) return emit({ kind: 'note', note: { kind: 'refused', cause: `completion of unknown batch ${tag}` } });
+  if (flight === undefined)
+    return emit({ kind: 'note', note: { kind: 'refused', cause: `completion of unknown batch ${tag}` } });
   state.inFlight.delete(tag);
   const { session, queuePair, runs, haul, peer } = flight;
   session.queuePairs[queuePair]!.credit += runs;

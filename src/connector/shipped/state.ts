@@ -1,5 +1,6 @@
 import type { ActorId, BlockId, EngineId, RequestId, TransferId } from '../../base/topology.ts';
 import type { CacheView } from '../../kv/view.ts';
+import type { RankGeometry } from '../../wire/messages.ts';
 import type { WorkerEnv } from '../plug.ts';
 import type { HaulPhase, LeasePhase, SessionPhase } from './moves.ts';
 
@@ -159,8 +160,16 @@ export interface Early {
   readonly revoked: ActorId[];
 }
 
+/** What a rank tells of itself in a handshake. */
+export interface Description {
+  readonly engineDesc: Uint8Array;
+  readonly memoryDesc: Uint8Array;
+  readonly geometry: RankGeometry;
+}
+
 export interface WorkerState {
   readonly env: WorkerEnv;
+  description: Description | null;
   readonly hauls: Map<TransferId, Haul>;
   readonly leases: Map<TransferId, Lease>;
   readonly early: Map<TransferId, Early>;
@@ -182,6 +191,7 @@ export interface WorkerState {
 export function createWorkerState(env: WorkerEnv): WorkerState {
   return {
     env,
+    description: null,
     hauls: new Map(),
     leases: new Map(),
     early: new Map(),
@@ -200,7 +210,12 @@ export function createWorkerState(env: WorkerEnv): WorkerState {
 }
 
 /** Remembers that a transfer ended; forgets the oldest when the table is full. */
-export function remember(table: Map<TransferId, boolean>, transfer: TransferId, ok: boolean, max: number): void {
+export function remember(
+  table: Map<TransferId, boolean>,
+  transfer: TransferId,
+  ok: boolean,
+  max: number,
+): void {
   table.set(transfer, ok);
   if (table.size > max) {
     for (const oldest of table.keys()) {
@@ -211,4 +226,11 @@ export function remember(table: Map<TransferId, boolean>, transfer: TransferId, 
 }
 
 /** The timers of a rank's worker; the object is a transfer, or a peer for the handshake. */
-export const TIMER = { haulRetry: 1, haulDeadline: 2, leaseRetry: 3, leaseDeadline: 4, handshake: 5, early: 6 } as const;
+export const TIMER = {
+  haulRetry: 1,
+  haulDeadline: 2,
+  leaseRetry: 3,
+  leaseDeadline: 4,
+  handshake: 5,
+  early: 6,
+} as const;

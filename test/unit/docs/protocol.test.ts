@@ -12,7 +12,10 @@ const PAGE = join(ROOT, 'docs/PROTOCOL.md');
 
 function generator(...args: string[]): { status: number | null; stderr: string } {
   const script = join(ROOT, 'scripts/generate-protocol.mjs');
-  const run = spawnSync(process.execPath, ['--import', 'tsx', script, ...args], { cwd: ROOT, encoding: 'utf8' });
+  const run = spawnSync(process.execPath, ['--import', 'tsx', script, ...args], {
+    cwd: ROOT,
+    encoding: 'utf8',
+  });
   return { status: run.status, stderr: run.stderr };
 }
 

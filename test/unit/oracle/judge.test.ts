@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { layTopology, PROXY } from '../../../src/base/topology.ts';
 import { createJudge, type Judge, SPINS_MAX } from '../../../src/oracle/judge.ts';
-import { INVARIANTS, sameFailure } from '../../../src/oracle/verdict.ts';
-import { placeOfHang, showChain, waitChain } from '../../../src/oracle/waits-for.ts';
+import { INVARIANTS } from '../../../src/oracle/verdict.ts';
 import type { Note, PostedBatch } from '../../../src/wire/machine.ts';
 
 // Two P and two D with two DP ranks each: engines 0 to 3 prefill, 4 to 7 decode; a scheduler and one rank each.
@@ -435,41 +434,5 @@ describe('the judge', () => {
     ]);
     expect([...judge.unfinished]).toEqual([0]);
     expect([...judge.outcomes()]).toEqual([[1, 'aborted']]);
-  });
-});
-
-describe('a chain of waits', () => {
-  const wait = (who: number, whom: number, what = 'step 4 (1 ranks left)') => ({ who, what, whom });
-
-  test('ends at the one who waits for nobody', () => {
-    const chain = waitChain(
-      [wait(D_RANK, -1, 'a grant for transfer 12'), wait(PROXY, P.scheduler), wait(P.scheduler, D_RANK)],
-      PROXY,
-    );
-    expect(chain.map(({ who }) => who)).toEqual([PROXY, P.scheduler, D_RANK]);
-    expect(placeOfHang(chain, TOPOLOGY)).toBe('decode rank waits for a grant for transfer n');
-    expect(showChain(chain, TOPOLOGY)[2]).toBe(
-      `${TOPOLOGY.actors[D_RANK]!.name} waits for a grant for transfer 12`,
-    );
-  });
-
-  test('goes round a circle once', () => {
-    const chain = waitChain([wait(PROXY, P_RANK), wait(P_RANK, D_RANK), wait(D_RANK, P_RANK)], PROXY);
-    expect(chain.map(({ who }) => who)).toEqual([PROXY, P_RANK, D_RANK]);
-    expect(placeOfHang(chain, TOPOLOGY)).toBe('decode rank waits for step n from prefill rank');
-  });
-
-  test('of nobody is empty', () => {
-    expect(waitChain([wait(P_RANK, D_RANK)], PROXY)).toEqual([]);
-    expect(placeOfHang([], TOPOLOGY)).toBe('nobody waits');
-  });
-
-  test('names equal hangs equally, whatever their numbers', () => {
-    const place = (transfer: number) =>
-      placeOfHang([wait(D_RANK, P_RANK, `a grant for transfer ${transfer}`)], TOPOLOGY);
-    const at = { detail: '', step: 1, atMicros: 1, invariant: 'I2' } as const;
-    expect(sameFailure({ ...at, place: place(1) }, { ...at, place: place(22), step: 9 })).toBe(true);
-    expect(sameFailure({ ...at, place: place(1) }, { ...at, place: 'elsewhere' })).toBe(false);
-    expect(sameFailure({ ...at, place: place(1) }, { ...at, place: place(1), invariant: 'I9' })).toBe(false);
   });
 });

@@ -16,6 +16,7 @@ import {
   type TapeEntry,
   tapeRows,
 } from '../../../src/sim/tape.ts';
+import type { Goal } from '../../../src/wire/machine.ts';
 import { NO_HAZARDS, newMemory } from '../../helpers/world.ts';
 
 const memory = newMemory();
@@ -26,8 +27,8 @@ describe('a replay', () => {
     let faulty = 0;
     const digests = new Set<string>();
     for (let seed = 0; seed < 300; seed++) {
-      const first = runSeed(memory, SHIPPED_MIX, seed, true);
-      const again = runTape(memory, SHIPPED_MIX, first.tape.recorded, true);
+      const first = runSeed(memory, SHIPPED_MIX, seed, { record: true });
+      const again = runTape(memory, SHIPPED_MIX, first.tape.recorded, { record: true });
       expect([seed, again.result.digest]).toEqual([seed, first.result.digest]);
       expect(again.result.steps).toBe(first.result.steps);
       expect(again.result.atMicros).toBe(first.result.atMicros);
@@ -45,7 +46,7 @@ describe('a replay', () => {
   test('does not mind the order of its entries, nor entries that nothing asks for', () => {
     let shuffledRuns = 0;
     for (let seed = 0; seed < 30; seed++) {
-      const first = runSeed(memory, SHIPPED_MIX, seed, true);
+      const first = runSeed(memory, SHIPPED_MIX, seed, { record: true });
       const extra: TapeEntry = { draw: DRAW.fate, actor: 9_999, kind: 1, object: 1, occurrence: 0, value: 1 };
       const again = runTape(memory, SHIPPED_MIX, [extra, ...[...first.tape.recorded].reverse()]);
       expect([seed, again.result.digest]).toEqual([seed, first.result.digest]);
@@ -57,7 +58,7 @@ describe('a replay', () => {
   test('through rows of numbers and back is the same tape', () => {
     let rows = 0;
     for (let seed = 0; seed < 30; seed++) {
-      const { tape } = runSeed(memory, SHIPPED_MIX, seed, true);
+      const { tape } = runSeed(memory, SHIPPED_MIX, seed, { record: true });
       const text = JSON.stringify(tapeRows(tape.recorded));
       expect(readTape(JSON.parse(text), 'here')).toEqual(tape.recorded);
       rows += tape.recorded.length;
@@ -68,7 +69,7 @@ describe('a replay', () => {
   test('records the same run whether or not it is recorded', () => {
     for (let seed = 300; seed < 340; seed++) {
       const plain = runSeed(memory, SHIPPED_MIX, seed);
-      const recorded = runSeed(memory, SHIPPED_MIX, seed, true);
+      const recorded = runSeed(memory, SHIPPED_MIX, seed, { record: true });
       expect([seed, plain.result.digest]).toEqual([seed, recorded.result.digest]);
       expect([plain.tape.recorded.length, plain.result.record.steps.length]).toEqual([0, 0]);
       expect(recorded.result.record.steps).toHaveLength(recorded.result.steps);
@@ -78,7 +79,7 @@ describe('a replay', () => {
 
 describe('the empty tape', () => {
   test('is the plain run: the smallest workload, no fault, no delay, all well', () => {
-    const { result, tape } = runTape(memory, SHIPPED_MIX, [], true);
+    const { result, tape } = runTape(memory, SHIPPED_MIX, [], { record: true });
     expect(result.violation).toBeNull();
     expect(tape.recorded).toEqual([]);
     const hurt: readonly Goal[] = [
@@ -215,7 +216,7 @@ describe('a tape from outside', () => {
     const seen = { runs: 0, changed: 0, violations: 0 };
     fc.assert(
       fc.property(fc.nat({ max: 400 }), fc.infiniteStream(fc.nat({ max: 1 << 30 })), (seed, stream) => {
-        const { tape, result } = runSeed(memory, SHIPPED_MIX, seed, true);
+        const { tape, result } = runSeed(memory, SHIPPED_MIX, seed, { record: true });
         const next = (): number => stream.next().value as number;
         const rows = tapeRows(tape.recorded).flatMap((drawn) => {
           const action = next() % 6;

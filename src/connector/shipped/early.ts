@@ -1,0 +1,41 @@
+import type { TransferId } from '../../base/topology.ts';
+import type { Emit } from '../../wire/machine.ts';
+import { LIMITS } from './limits.ts';
+import { type Early, TIMER, type WorkerState } from './state.ts';
+
+/** Grants and claims that came before this rank heard of their request: kept, bounded in number and time. */
+
+/** The table entry for a transfer this rank has not heard of; undefined when the table is full. */
+export function holdEarly(
+  state: WorkerState,
+  transfer: TransferId,
+  at: number,
+  emit: Emit,
+): Early | undefined {
+  let early = state.early.get(transfer);
+  if (early === undefined) {
+    if (state.early.size >= LIMITS.earlyMax) {
+      emit({ kind: 'note', note: { kind: 'refused', cause: 'too many messages for requests not heard of' } });
+      return undefined;
+    }
+    early = { grants: [], claims: [], revoked: [] };
+    state.early.set(transfer, early);
+    const earliest = at + LIMITS.earlyMicros;
+    emit({
+      kind: 'arm',
+      timer: TIMER.early,
+      object: transfer,
+      earliest,
+      latest: earliest + LIMITS.retrySlackMicros,
+    });
+  }
+  return early;
+}
+
+export function takeEarly(state: WorkerState, transfer: TransferId, emit: Emit): Early | undefined {
+  const early = state.early.get(transfer);
+  if (early === undefined) return undefined;
+  emit({ kind: 'stop', timer: TIMER.early, object: transfer });
+  state.early.delete(transfer);
+  return early;
+}

@@ -1,0 +1,162 @@
+import type { TransferId } from '../../base/topology.ts';
+import { sourceRanks, targetRanks } from '../../kv/view.ts';
+import type { Emit } from '../../wire/machine.ts';
+import type { Progress } from '../plug.ts';
+import { takeEarly } from './early.ts';
+import { advance, newHaulPeer, onGrant, settleHaul, startHaul, stopHaul } from './haul.ts';
+import { newLeasePeer, revokeLease, startLease } from './lease.ts';
+import { applyClaim, revokedByPeer } from './peer-messages.ts';
+import type { Haul, LendOrder, LoadOrder, SaveOrder, ShippedMeta, WorkerState } from './state.ts';
+
+/** What the scheduler side tells its rank to do, with a step or between steps. */
+
+export function startLoadKv(state: WorkerState, meta: ShippedMeta | null, at: number, emit: Emit): Progress {
+  state.saves = meta?.saves ?? [];
+  if (meta === null) return 'done';
+  for (const lend of meta.lends) onLend(state, lend, at, emit);
+  for (const load of meta.loads) onLoad(state, load, at, emit);
+  for (const save of meta.saves) if (!state.hauls.has(save.transfer)) onFirstSave(state, save, at, emit);
+  for (const transfer of meta.cancels) onCancel(state, transfer, at, emit);
+  return 'done';
+}
+
+/** D: WRITE lends the blocks to P's ranks, READ claims P's blocks. */
+function onLoad(state: WorkerState, load: LoadOrder, at: number, emit: Emit): void {
+  const { env } = state;
+  const remote = env.topology.engines[load.remoteEngine]!;
+  const ranks = sourceRanks(env.heads, remote.ranks.length, env.spec.ranks.length, env.tpRank).map(
+    (rank) => remote.ranks[rank]!,
+  );
+  const slotFrom = Math.floor(load.tokenFrom / env.slotTokens);
+  const slotTo = Math.max(slotFrom, Math.ceil(load.tokenTo / env.slotTokens));
+  const { transfer, request, blocks, lineageAddress, tokenTo } = load;
+  const common = {
+    transfer,
+    request,
+    blocks,
+    slotFrom,
+    slotTo,
+    lineageAddress,
+    tokenTo,
+    silent: load.tokenFrom >= load.tokenTo,
+  };
+  if (env.mode === 'write') {
+    const peers = ranks.map((rank) => newLeasePeer(state, rank));
+    const lease = {
+      ...common,
+      operation: 'write',
+      peers,
+      peersExpected: ranks.length,
+      closing: false,
+      failed: false,
+      attempt: 0,
+    } as const;
+    return startLease(state, { ...lease }, at, emit);
+  }
+  const layers = env.views.length;
+  const peers = ranks.map((rank) => newHaulPeer(rank, layers));
+  const readyTo = new Array<number>(layers).fill(slotTo);
+  startHaul(
+    state,
+    {
+      ...common,
+      operation: 'read',
+      readyTo,
+      peers,
+      rounds: 0,
+      final: true,
+      reported: false,
+      retrying: false,
+    },
+    at,
+    emit,
+  );
+}
+
+/** P in READ mode: the blocks wait for D's claims. */
+function onLend(state: WorkerState, lend: LendOrder, at: number, emit: Emit): void {
+  const { transfer, request, blocks, tokenTo } = lend;
+  const slotTo = Math.ceil(tokenTo / state.env.slotTokens);
+  const common = {
+    transfer,
+    request,
+    blocks,
+    slotFrom: 0,
+    slotTo,
+    tokenTo,
+    lineageAddress: 0,
+    silent: false,
+  };
+  startLease(
+    state,
+    { ...common, operation: 'read', peers: [], peersExpected: -1, closing: false, failed: false, attempt: 0 },
+    at,
+    emit,
+  );
+  const early = takeEarly(state, transfer, emit);
+  if (early === undefined) return;
+  emit({ kind: 'note', note: { kind: 'goal', name: 'claim-before-lease' } });
+  for (const claim of early.claims)
+    applyClaim(state, transfer, claim.rank, claim.tpSize, claim.attempt, at, emit);
+}
+
+/** P in WRITE mode: the request's first chunk starts the transfer; grants may already be here. */
+function onFirstSave(state: WorkerState, save: SaveOrder, at: number, emit: Emit): void {
+  const { env } = state;
+  const { transfer, request, blocks } = save;
+  const remote = env.topology.engines[save.remoteEngine]!;
+  const targets = targetRanks(env.heads, env.spec.ranks.length, remote.ranks.length, env.tpRank);
+  const layers = env.views.length;
+  const haul: Haul = {
+    transfer,
+    request,
+    operation: 'write',
+    blocks,
+    slotFrom: 0,
+    slotTo: Math.ceil(save.promptTokens / env.slotTokens),
+    readyTo: new Array<number>(layers).fill(0),
+    peers: targets.map((rank) => newHaulPeer(remote.ranks[rank]!, layers)),
+    silent: false,
+    lineageAddress: 0,
+    tokenTo: save.promptTokens,
+    rounds: 0,
+    final: false,
+    reported: false,
+    retrying: false,
+  };
+  startHaul(state, haul, at, emit);
+  const early = takeEarly(state, transfer, emit);
+  if (early !== undefined) {
+    emit({ kind: 'note', note: { kind: 'goal', name: 'grant-before-request' } });
+    for (const { rank, grant } of early.grants) onGrant(state, haul, rank, grant, at, emit);
+    for (const rank of early.revoked) revokedByPeer(state, haul, rank, at, emit);
+  }
+  // A replica of other ranks' heads may have nobody to serve.
+  if (haul.peers.length === 0) settleHaul(state, haul, at, emit);
+}
+
+function onCancel(state: WorkerState, transfer: TransferId, at: number, emit: Emit): void {
+  const haul = state.hauls.get(transfer);
+  if (haul !== undefined) {
+    haul.final = true;
+    stopHaul(state, haul, at, emit);
+  }
+  const lease = state.leases.get(transfer);
+  if (lease !== undefined) revokeLease(state, lease, at, emit);
+}
+
+export function saveKvLayer(state: WorkerState, layer: number, at: number, emit: Emit): Progress {
+  if (layer === 0 && state.env.spec.role === 'prefill' && state.saves.length === 0) {
+    emit({ kind: 'note', note: { kind: 'goal', name: 'empty-save-step' } });
+  }
+  for (const save of state.saves) {
+    const haul = state.hauls.get(save.transfer);
+    if (haul === undefined) continue;
+    const whole = save.tokenTo === save.promptTokens;
+    haul.readyTo[layer] = whole ? haul.slotTo : Math.floor(save.tokenTo / state.env.slotTokens);
+    if (whole && layer === haul.readyTo.length - 1) haul.final = true;
+    for (const peer of haul.peers) advance(state, haul, peer, at, emit);
+    settleHaul(state, haul, at, emit);
+  }
+  return 'done';
+}

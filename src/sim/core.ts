@@ -1,0 +1,108 @@
+import { mix } from '../base/mix.ts';
+import type { ActorId, EngineId, Topology } from '../base/topology.ts';
+import type { Judge } from '../oracle/judge.ts';
+import type { InvariantId, Violation } from '../oracle/verdict.ts';
+import type { Input } from '../wire/machine.ts';
+import { pickDelay } from './draws.ts';
+import { createReadySet, type Happening, type HappeningKind } from './ready-set.ts';
+import { Recorder } from './recorder.ts';
+import type { RunSpec } from './run-spec.ts';
+import { createOccurrences, type DrawKind } from './tape.ts';
+
+/** A delay that no transfer needs to survive unharmed; shorter ones are ordinary weather. */
+const PATIENCE_MICROS = 10_000;
+
+/** What every part of the world shares: virtual time, the ready set, draws, the digest, the verdict, the record. */
+export class Core {
+  readonly spec: RunSpec;
+  readonly topology: Topology;
+  readonly actorCount: number;
+  readonly ready = createReadySet();
+  readonly occurrences = createOccurrences();
+  readonly recorder: Recorder | null;
+  readonly #deadEngines = new Set<EngineId>();
+  /** Set once, before the first step: the judge itself reports to this object. */
+  judge!: Judge;
+  now = 0;
+  step = 0;
+  violation: Violation | null = null;
+  #order = 0;
+  #digestLow = 0x243f6a88;
+  #digestHigh = 0x85a308d3;
+
+  constructor(spec: RunSpec) {
+    this.spec = spec;
+    this.topology = spec.setup.topology;
+    this.actorCount = this.topology.actors.length;
+    this.recorder = spec.record ? new Recorder(this.topology) : null;
+  }
+
+  /** Makes something happen at `at`. `about` names it in the digest; `held` is how much of `at` is the adversary's. */
+  push(
+    kind: HappeningKind,
+    actor: ActorId,
+    at: number,
+    about: number,
+    held: number,
+    input: Input | null,
+    payload: unknown,
+  ): Happening {
+    const order = this.#order++;
+    const cause = this.step - 1;
+    const happening = {
+      kind,
+      actor,
+      at,
+      order,
+      about,
+      input,
+      payload,
+      cause,
+      heldMicros: held,
+      stopped: false,
+    };
+    this.ready.push(happening);
+    return happening;
+  }
+
+  /** Microseconds by which the adversary holds a happening back. */
+  delay(draw: DrawKind, actor: number, kind: number, object: number): number {
+    const { profile, replaying, tape } = this.spec;
+    if (profile.delays === 0 && !replaying) return 0;
+    const occurrence = this.occurrences.next(draw, actor, kind, object);
+    const pick = (hash: number): number => pickDelay(profile.delays, hash);
+    const held = tape.choose(draw, actor, kind, object, occurrence, pick);
+    if (held > PATIENCE_MICROS) this.judge.disturbed();
+    return held;
+  }
+
+  fold(value: number): void {
+    this.#digestLow = mix(this.#digestLow, value);
+    this.#digestHigh = mix(this.#digestHigh, this.#digestLow ^ 0x13198a2e);
+  }
+
+  digest(): string {
+    return hex(this.#digestHigh) + hex(this.#digestLow);
+  }
+
+  /** The first broken promise ends the run. */
+  fail(invariant: InvariantId, place: string, detail: string): void {
+    this.violation ??= { invariant, place, detail, step: this.step, atMicros: this.now };
+  }
+
+  /** Marks an engine as dead; false when it was dead already. */
+  kill(engine: EngineId): boolean {
+    if (this.#deadEngines.has(engine)) return false;
+    this.#deadEngines.add(engine);
+    this.judge.engineDied(engine);
+    return true;
+  }
+
+  isDead(actor: ActorId): boolean {
+    return this.#deadEngines.has(this.topology.actors[actor]!.engine);
+  }
+}
+
+function hex(word: number): string {
+  return word.toString(16).padStart(8, '0');
+}

@@ -1,0 +1,122 @@
+import { TIMER } from '../../src/connector/shipped/state.ts';
+import { type Canary, expectFound } from './canary.ts';
+import { plantInBatches, plantInEffects, plantInMessages } from './plant.ts';
+
+/** Bugs in what the worker side sends, posts and arms. */
+const CANARIES: readonly Canary[] = [
+  {
+    bug: 'grants go to a rank of another prefill instance',
+    connector: plantInMessages((message, to, { topology }) => {
+      if (message.kind !== 'grant') return { to, message };
+      const wrong = topology.engines.find(
+        ({ role, engine }) => role === 'prefill' && engine !== topology.actors[to]!.engine,
+      );
+      return { to: wrong?.ranks[0] ?? to, message };
+    }),
+    found: ['I6'],
+    seedsMax: 20,
+  },
+  {
+    bug: 'writes go to the first decode instance, whoever was chosen',
+    connector: plantInBatches((batch, { topology }) => {
+      const first = topology.engines.find(({ role }) => role === 'decode')!;
+      return batch.operation === 'write' && first.ranks.length === 1
+        ? { ...batch, peer: first.ranks[0]! }
+        : batch;
+    }),
+    found: ['I6', 'I1'],
+    seedsMax: 50,
+  },
+  {
+    bug: 'claims and seals are never repeated',
+    connector: plantInEffects(() => (effect, pass) => {
+      if (effect.kind !== 'arm' || effect.timer !== TIMER.haulRetry) pass(effect);
+    }),
+    found: ['I2', 'I3'],
+    seedsMax: 200,
+  },
+  {
+    bug: 'grants and revokes are never repeated',
+    connector: plantInEffects(() => (effect, pass) => {
+      if (effect.kind !== 'arm' || effect.timer !== TIMER.leaseRetry) pass(effect);
+    }),
+    found: ['I2', 'I3'],
+    seedsMax: 500,
+  },
+  {
+    bug: 'neither a handshake nor a transfer has a time limit',
+    connector: plantInEffects(() => (effect, pass) => {
+      if (effect.kind !== 'arm' || (effect.timer !== TIMER.handshake && effect.timer !== TIMER.haulDeadline))
+        pass(effect);
+    }),
+    found: ['I2', 'I3', 'I9'],
+    seedsMax: 500,
+  },
+  {
+    bug: 'a lease has no end',
+    connector: plantInEffects(() => (effect, pass) => {
+      if (effect.kind !== 'arm' || effect.timer !== TIMER.leaseDeadline) pass(effect);
+    }),
+    found: ['I2', 'I3'],
+    seedsMax: 1000,
+  },
+  {
+    bug: 'early grants and claims never expire',
+    connector: plantInEffects(() => (effect, pass) => {
+      if (effect.kind !== 'arm' || effect.timer !== TIMER.early) pass(effect);
+    }),
+    found: ['I3'],
+    seedsMax: 1000,
+  },
+  {
+    bug: 'remote offsets are one cell too high',
+    connector: plantInBatches((batch, { views }) => {
+      const { cellBytes } = views[batch.layer]!;
+      return {
+        ...batch,
+        runs: batch.runs.map((value, index) => (index % 3 === 1 ? value + cellBytes : value)),
+      };
+    }),
+    found: ['I4', 'I10', 'I1'],
+    seedsMax: 20,
+  },
+  {
+    bug: 'remote offsets are one block too low',
+    connector: plantInBatches((batch, { views }) => {
+      const { blockStride } = views[batch.layer]!;
+      return {
+        ...batch,
+        runs: batch.runs.map((value, index) => (index % 3 === 1 ? Math.max(0, value - blockStride) : value)),
+      };
+    }),
+    found: ['I4', 'I10', 'I1'],
+    seedsMax: 20,
+  },
+  {
+    bug: 'the last run of every batch is lost',
+    connector: plantInBatches((batch) =>
+      batch.runs.length > 3 ? { ...batch, runs: batch.runs.slice(0, -3) } : batch,
+    ),
+    found: ['I4', 'I10'],
+    seedsMax: 50,
+  },
+  {
+    bug: 'a silent peer is not fenced before its blocks go back',
+    connector: plantInEffects(() => (effect, pass) => {
+      if (effect.kind !== 'fence') pass(effect);
+    }),
+    found: ['I1'],
+    seedsMax: 3000,
+  },
+  {
+    bug: 'a seal claims success whatever happened',
+    connector: plantInMessages((message, to) => ({
+      to,
+      message: message.kind === 'seal' ? { ...message, ok: true } : message,
+    })),
+    found: ['I4', 'I10'],
+    seedsMax: 300,
+  },
+];
+
+expectFound(CANARIES);
