@@ -19,8 +19,8 @@ export function refusalOf(local: CacheView, remote: CacheView): string {
 
 /**
  * Adds to `runs` the triples (local offset, remote offset, bytes) that move slots [from, to) of every head both views hold.
- * Pieces are cut at each block border of either side; neighbours that touch on both sides are joined as they are made.
- * The inner axis is the one with the smaller stride on the local side, so that dense rows join in either order.
+ * Pieces are cut at each block border of either side. The axes are walked in the order in which they lie on the local
+ * side, outermost first, so that whatever touches on both sides is joined as it is met.
  * @throws UsageError PLAN-RANGE when a block list does not cover the range or names a block outside its cache.
  */
 export function planRuns(
@@ -34,25 +34,44 @@ export function planRuns(
 ): void {
   const headFrom = Math.max(local.headFirst, remote.headFirst);
   const headTo = Math.min(local.headFirst + local.headCount, remote.headFirst + remote.headCount);
-  for (let token = from; token < to; ) {
-    const here = placeOf(local, localSpan, token);
-    const there = placeOf(remote, remoteSpan, token);
-    const count = Math.min(to - token, local.slots - here.slot, remote.slots - there.slot);
-    for (let part = 0; part < local.parts; part++) {
-      const localAt = here.offset + part * local.partStride - local.headFirst * local.headStride;
-      const remoteAt = there.offset + part * remote.partStride - remote.headFirst * remote.headStride;
-      if (local.tokenStride >= local.headStride) {
-        for (let n = 0; n < count; n++) {
-          for (let h = headFrom; h < headTo; h++) addCell(local, localAt, remote, remoteAt, n, h, runs);
-        }
-      } else {
-        for (let h = headFrom; h < headTo; h++) {
-          for (let n = 0; n < count; n++) addCell(local, localAt, remote, remoteAt, n, h, runs);
-        }
-      }
+  const head: Axis = { count: headTo - headFrom, local: local.headStride, remote: remote.headStride };
+  const part: Axis = { count: local.parts, local: local.partStride, remote: remote.partStride };
+  const localHead = (headFrom - local.headFirst) * local.headStride;
+  const remoteHead = (headFrom - remote.headFirst) * remote.headStride;
+  // K and V lie further apart than blocks in the K-first forms: there the part is the outermost axis of all.
+  const partOutside = part.count > 1 && part.local > local.blockStride;
+  for (let outer = 0; outer < (partOutside ? part.count : 1); outer++) {
+    for (let token = from; token < to; ) {
+      const here = placeOf(local, localSpan, token);
+      const there = placeOf(remote, remoteSpan, token);
+      const slot: Axis = {
+        count: Math.min(to - token, local.slots - here.slot, remote.slots - there.slot),
+        local: local.tokenStride,
+        remote: remote.tokenStride,
+      };
+      const localAt = here.offset + localHead + outer * part.local;
+      const remoteAt = there.offset + remoteHead + outer * part.remote;
+      const [first, second, third] = inLocalOrder(partOutside ? ONE : part, head, slot);
+      addCells(first, second, third, localAt, remoteAt, local.cellBytes, runs);
+      token += slot.count;
     }
-    token += count;
   }
+}
+
+/** How often to step along an axis, and how far on either side. */
+interface Axis {
+  readonly count: number;
+  readonly local: number;
+  readonly remote: number;
+}
+
+const ONE: Axis = { count: 1, local: Number.MAX_SAFE_INTEGER, remote: 0 };
+
+/** Outermost first. Three axes need no more than three comparisons. */
+function inLocalOrder(a: Axis, b: Axis, c: Axis): [Axis, Axis, Axis] {
+  const [x, y] = a.local >= b.local ? [a, b] : [b, a];
+  if (c.local >= x.local) return [c, x, y];
+  return c.local >= y.local ? [x, c, y] : [x, y, c];
 }
 
 function placeOf(view: CacheView, span: BlockSpan, token: number): { slot: number; offset: number } {
@@ -60,34 +79,36 @@ function placeOf(view: CacheView, span: BlockSpan, token: number): { slot: numbe
   const index = Math.floor(distance / view.slots);
   const block = span.blocks[index];
   if (block === undefined || block < 0 || block >= view.blockCount) {
-    throw new UsageError(
-      'PLAN-RANGE',
-      `token ${token} lies in entry ${index} of a list of ${span.blocks.length} blocks, block ${block} of ${view.blockCount}`,
-    );
+    const entry = `entry ${index} of a list of ${span.blocks.length} blocks, block ${block} of ${view.blockCount}`;
+    throw new UsageError('PLAN-RANGE', `token ${token} lies in ${entry}`);
   }
   const slot = distance - index * view.slots;
   return { slot, offset: view.base + block * view.blockStride + slot * view.tokenStride };
 }
 
-function addCell(
-  local: CacheView,
+/** Adds the cells of one piece, each joined to the run before it when it continues it on both sides. */
+function addCells(
+  outer: Axis,
+  middle: Axis,
+  inner: Axis,
   localAt: number,
-  remote: CacheView,
   remoteAt: number,
-  n: number,
-  h: number,
+  cellBytes: number,
   runs: number[],
 ): void {
-  const localOffset = localAt + n * local.tokenStride + h * local.headStride;
-  const remoteOffset = remoteAt + n * remote.tokenStride + h * remote.headStride;
-  const last = runs.length - 3;
-  if (
-    last >= 0 &&
-    runs[last]! + runs[last + 2]! === localOffset &&
-    runs[last + 1]! + runs[last + 2]! === remoteOffset
-  ) {
-    runs[last + 2]! += local.cellBytes;
-  } else {
-    runs.push(localOffset, remoteOffset, local.cellBytes);
+  for (let i = 0; i < outer.count; i++) {
+    for (let j = 0; j < middle.count; j++) {
+      let local = localAt + i * outer.local + j * middle.local;
+      let remote = remoteAt + i * outer.remote + j * middle.remote;
+      for (let k = 0; k < inner.count; k++, local += inner.local, remote += inner.remote) {
+        const last = runs.length - 3;
+        const isNext =
+          last >= 0 &&
+          runs[last]! + runs[last + 2]! === local &&
+          runs[last + 1]! + runs[last + 2]! === remote;
+        if (isNext) runs[last + 2]! += cellBytes;
+        else runs.push(local, remote, cellBytes);
+      }
+    }
   }
 }

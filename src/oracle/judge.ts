@@ -74,7 +74,6 @@ export function createJudge(config: JudgeConfig): Judge {
   const turns = new Map<string, number[]>();
   const dead = new Set<EngineId>();
   const spins = new Map<ActorId, number>();
-  let refusals = 0;
 
   const engineOf = (actor: ActorId): EngineId => topology.actors[actor]!.engine;
   const place = (actor: ActorId, part: string): string => {
@@ -98,6 +97,10 @@ export function createJudge(config: JudgeConfig): Judge {
           place(actor, 'block pool'),
           `${name(actor)} gives block ${block} to request ${note.request} while an operation of request ${owner} that names it can still land`,
         );
+      }
+      if (ledger.holders[block]! > 0) {
+        const text = `${name(actor)} gives block ${block} to request ${note.request} while request ${ledger.owner[block]} holds it`;
+        fail('I1', place(actor, 'block pool'), text);
       }
       ledger.owner[block] = note.request;
       ledger.holders[block] = 1;
@@ -211,7 +214,8 @@ export function createJudge(config: JudgeConfig): Judge {
     if (reports.has(key))
       fail('I5', place(actor, 'report'), `${name(actor)} reported the end of request ${note.request} twice`);
     reports.add(key);
-    if (calm && note.end === 'failed' && !config.requests[note.request]!.aborts) {
+    const { aborts, fits } = config.requests[note.request]!;
+    if (calm && note.end === 'failed' && !aborts && fits) {
       fail(
         'I10',
         place(actor, 'report'),
@@ -282,7 +286,6 @@ export function createJudge(config: JudgeConfig): Judge {
         case 'spin':
           return onSpin(actor, note);
         case 'refused':
-          refusals++;
           return reach('message-refused');
         case 'firstToken':
         case 'prefixHit':

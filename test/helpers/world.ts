@@ -4,7 +4,6 @@ import { type ChoicePolicy, IN_TURN } from '../../src/proxy/choose.ts';
 import { instantiateKernels } from '../../src/sim/load-kernels.ts';
 import { CHECK_PAGES, CHECK_SIZES, createWorldMemory, type WorldMemory } from '../../src/sim/memory.ts';
 import { type Run, runSeed } from '../../src/sim/run.ts';
-import type { RunResult } from '../../src/sim/run-spec.ts';
 import type { Hazards, Scenario } from '../../src/sim/scenario.ts';
 
 /** What tests that run whole clusters share. */

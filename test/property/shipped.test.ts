@@ -2,7 +2,6 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Mode } from '../../src/base/topology.ts';
 import { type Run, runSeed, runTape } from '../../src/sim/run.ts';
-import type { RunResult } from '../../src/sim/run-spec.ts';
 import { type Hazards, type Scenario, SHIPPED_MIX } from '../../src/sim/scenario.ts';
 import { DRAW, type TapeEntry } from '../../src/sim/tape.ts';
 import { GOALS, type Goal } from '../../src/wire/machine.ts';
@@ -137,7 +136,7 @@ describe.each(['write', 'read'] as const)('in %s mode', (mode) => {
   });
 
   test('the schedules were many, different and long enough to mean something', () => {
-    expect(seen.runs).toBe(3000);
+    expect(seen.runs).toBeGreaterThanOrEqual(3000);
     expect(seen.mutated).toBeGreaterThan(800);
     expect(seen.digests.size).toBeGreaterThan(2900);
     expect(seen.steps / seen.runs).toBeGreaterThan(80);

@@ -1,0 +1,404 @@
+import { expect } from 'vitest';
+import { layTopology, PROXY } from '../../../src/base/topology.ts';
+import { createJudge, type Judge, SPINS_MAX } from '../../../src/oracle/judge.ts';
+import { INVARIANTS } from '../../../src/oracle/verdict.ts';
+import type { Note, PostedBatch } from '../../../src/wire/machine.ts';
+
+// Two P and two D with two DP ranks each: engines 0 to 3 prefill, 4 to 7 decode; a scheduler and one rank each.
+const TOPOLOGY = layTopology({
+  mode: 'write',
+  prefillInstances: 2,
+  decodeInstances: 2,
+  prefillDp: 2,
+  decodeDp: 2,
+  prefillTp: 1,
+  decodeTp: 1,
+});
+const [P, P_OTHER] = [TOPOLOGY.engines[0]!, TOPOLOGY.engines[1]!];
+export const [D, D_OTHER] = [TOPOLOGY.engines[4]!, TOPOLOGY.engines[5]!];
+export const P_RANK = P.ranks[0]!;
+export const D_RANK = D.ranks[0]!;
+
+interface Setting {
+  readonly isLoaded?: boolean;
+  readonly checksTokens?: boolean;
+}
+
+/** A judge and what it said. */
+export function setUp({ isLoaded = true, checksTokens = true }: Setting = {}): {
+  judge: Judge;
+  said: string[];
+} {
+  const said: string[] = [];
+  const judge = createJudge({
+    topology: TOPOLOGY,
+    blocksPerEngine: TOPOLOGY.engines.map(() => 6),
+    requests: [
+      { request: 0, reference: [11, 12], aborts: false, fits: true },
+      { request: 1, reference: [21], aborts: true, fits: true },
+      { request: 2, reference: [31], aborts: false, fits: false },
+    ],
+    checksTokens,
+    isLoaded: () => isLoaded,
+    fail: (invariant, place, detail) => {
+      expect(Object.keys(INVARIANTS)).toContain(invariant);
+      expect(detail).not.toBe('');
+      said.push(`${invariant} ${place}`);
+    },
+  });
+  return { judge, said };
+}
+
+function batch(change: Partial<PostedBatch> = {}): PostedBatch {
+  return {
+    tag: 1,
+    peer: D_RANK,
+    queuePair: 0,
+    operation: 'write',
+    transfer: 1,
+    request: 0,
+    layer: 0,
+    part: 0,
+    runs: [0, 0, 16],
+    localBlocks: [0],
+    remoteBlocks: [3],
+    ...change,
+  };
+}
+
+export const allocate = (blocks: readonly number[], request = 0): Note => ({
+  kind: 'allocate',
+  request,
+  blocks,
+});
+const free = (blocks: readonly number[], request = 0): Note => ({ kind: 'free', request, blocks });
+const share = (blocks: readonly number[], request = 0): Note => ({ kind: 'share', request, blocks });
+export const outcome = (
+  end: 'completed' | 'failed' | 'aborted',
+  tokens: readonly number[] = [11, 12],
+  request = 0,
+): Note => ({ kind: 'outcome', request, outcome: end, cause: 'x', tokens });
+export const reported = (end: 'sent' | 'received' | 'failed', request = 0): Note => ({
+  kind: 'reported',
+  request,
+  end,
+});
+const assign = (prefill: number, decode: number, transfer = 1): Note => ({
+  kind: 'assign',
+  request: 0,
+  transfer,
+  prefill,
+  decode,
+});
+const loaded: Note = { kind: 'loaded', request: 0, transfer: 1, blocks: [3], tokenTo: 4, lineageAddress: 0 };
+const misread: Note = {
+  kind: 'misread',
+  request: 0,
+  layer: 0,
+  token: 1,
+  head: 0,
+  part: 1,
+  expected: 1,
+  actual: 2,
+  block: 3,
+};
+
+/** P has block 0 and D has block 3, both for request 0. */
+function held(judge: Judge): void {
+  judge.note(P.scheduler, allocate([0]));
+  judge.note(D.scheduler, allocate([3]));
+}
+
+type Script = (judge: Judge) => void;
+interface Case {
+  readonly name: string;
+  readonly says: string;
+  readonly illegal: Script;
+  /** As near to the illegal one as a sequence can be that breaks no promise. */
+  readonly legal: Script;
+  readonly setting?: Setting;
+  readonly legalSetting?: Setting;
+}
+
+export const CASES: readonly Case[] = [
+  {
+    name: 'a block handed out while a write into it can still land',
+    says: 'I1 decode scheduler block pool',
+    illegal(judge) {
+      held(judge);
+      judge.posted(P_RANK, batch());
+      judge.note(D.scheduler, free([3]));
+      judge.note(D.scheduler, allocate([3], 1));
+    },
+    legal(judge) {
+      held(judge);
+      judge.posted(P_RANK, batch());
+      judge.remoteDone(batch());
+      judge.note(D.scheduler, free([3]));
+      judge.note(D.scheduler, allocate([3], 1));
+    },
+  },
+  {
+    name: 'a source block handed out while a write from it has not completed',
+    says: 'I1 prefill scheduler block pool',
+    illegal(judge) {
+      held(judge);
+      judge.posted(P_RANK, batch());
+      judge.remoteDone(batch());
+      judge.note(P.scheduler, free([0]));
+      judge.note(P.scheduler, allocate([0], 1));
+    },
+    legal(judge) {
+      held(judge);
+      judge.posted(P_RANK, batch());
+      judge.remoteDone(batch());
+      judge.localDone(P_RANK, batch());
+      judge.note(P.scheduler, free([0]));
+      judge.note(P.scheduler, allocate([0], 1));
+    },
+  },
+  {
+    name: 'a write posted on a block that nobody holds',
+    says: 'I1 decode blocks',
+    illegal(judge) {
+      judge.note(P.scheduler, allocate([0]));
+      judge.posted(P_RANK, batch());
+    },
+    legal(judge) {
+      held(judge);
+      judge.posted(P_RANK, batch());
+    },
+  },
+  {
+    name: 'a write that lands on a block of another request',
+    says: 'I1 decode blocks',
+    illegal(judge) {
+      held(judge);
+      judge.posted(P_RANK, batch());
+      judge.remoteDone(batch());
+      judge.note(D.scheduler, free([3]));
+      judge.note(D.scheduler, allocate([3], 1));
+      judge.landed(P_RANK, batch());
+    },
+    legal(judge) {
+      held(judge);
+      judge.posted(P_RANK, batch());
+      judge.landed(P_RANK, batch());
+      judge.remoteDone(batch());
+      judge.note(D.scheduler, free([3]));
+      judge.note(D.scheduler, allocate([3], 1));
+    },
+  },
+  {
+    name: 'a write from a block that was freed',
+    says: 'I1 prefill blocks',
+    illegal(judge) {
+      held(judge);
+      judge.note(P.scheduler, free([0]));
+      judge.posted(P_RANK, batch());
+    },
+    legal(judge) {
+      held(judge);
+      judge.note(P.scheduler, share([0], 1));
+      judge.note(P.scheduler, free([0]));
+      judge.posted(P_RANK, batch());
+    },
+  },
+  {
+    name: 'a read that lands in a block of another request',
+    says: 'I1 decode blocks',
+    illegal(judge) {
+      judge.note(P.scheduler, allocate([0]));
+      judge.note(D.scheduler, allocate([3], 1));
+      judge.landed(D_RANK, batch({ operation: 'read', peer: P_RANK, localBlocks: [3], remoteBlocks: [0] }));
+    },
+    legal(judge) {
+      judge.note(P.scheduler, allocate([0], 1));
+      judge.note(D.scheduler, allocate([3]));
+      judge.landed(D_RANK, batch({ operation: 'read', peer: P_RANK, localBlocks: [3], remoteBlocks: [0] }));
+    },
+  },
+  {
+    name: 'a read from a block that P no longer holds',
+    says: 'I1 prefill blocks',
+    illegal(judge) {
+      held(judge);
+      judge.note(P.scheduler, free([0]));
+      judge.landed(D_RANK, batch({ operation: 'read', peer: P_RANK, localBlocks: [3], remoteBlocks: [0] }));
+    },
+    legal(judge) {
+      held(judge);
+      judge.note(P.scheduler, free([0]));
+      judge.engineDied(P.engine);
+      judge.landed(D_RANK, batch({ operation: 'read', peer: P_RANK, localBlocks: [3], remoteBlocks: [0] }));
+    },
+  },
+  {
+    name: 'a second end of one request',
+    says: 'I2 proxy outcome',
+    illegal(judge) {
+      judge.note(PROXY, outcome('completed'));
+      judge.note(PROXY, outcome('aborted'));
+    },
+    legal(judge) {
+      judge.note(PROXY, outcome('completed'));
+      judge.note(PROXY, outcome('aborted', [], 1));
+    },
+  },
+  {
+    name: 'an answer with a wrong token',
+    says: 'I4 client answer',
+    illegal: (judge) => judge.note(PROXY, outcome('completed', [11, 13])),
+    legal: (judge) => judge.note(PROXY, outcome('completed', [11, 12])),
+  },
+  {
+    name: 'an answer that is too short',
+    says: 'I4 client answer',
+    illegal: (judge) => judge.note(PROXY, outcome('completed', [11])),
+    legal: (judge) => judge.note(PROXY, outcome('completed', [])),
+    legalSetting: { checksTokens: false },
+  },
+  {
+    name: 'an answer that is too long',
+    says: 'I4 client answer',
+    illegal: (judge) => judge.note(PROXY, outcome('completed', [11, 12, 13])),
+    legal: (judge) => judge.note(PROXY, outcome('aborted', [])),
+  },
+  {
+    name: 'a wrong cell under attention',
+    says: 'I4 decode rank attention',
+    illegal: (judge) => judge.note(D_RANK, misread),
+    legal: (judge) => judge.note(D_RANK, { kind: 'firstToken', request: 0 }),
+  },
+  {
+    name: 'a block freed more often than held',
+    says: 'I5 decode scheduler block pool',
+    illegal(judge) {
+      held(judge);
+      judge.note(D.scheduler, free([3]));
+      judge.note(D.scheduler, free([3]));
+    },
+    legal(judge) {
+      held(judge);
+      judge.note(D.scheduler, share([3], 1));
+      judge.note(D.scheduler, free([3]));
+      judge.note(D.scheduler, free([3], 1));
+    },
+  },
+  {
+    name: 'one end of a transfer reported twice by one rank',
+    says: 'I5 decode rank report',
+    illegal(judge) {
+      judge.note(D_RANK, reported('received'));
+      judge.note(D_RANK, reported('received'));
+    },
+    legal(judge) {
+      judge.note(D_RANK, reported('received'));
+      judge.note(P_RANK, reported('sent'));
+      judge.note(D_RANK, reported('received', 1));
+    },
+  },
+  {
+    name: 'a message about a transfer to an engine that has no part in it',
+    says: 'I6 prefill rank routing',
+    illegal(judge) {
+      judge.note(PROXY, assign(P.engine, D.engine));
+      judge.sent(P_RANK, D_OTHER.ranks[0]!, { kind: 'seal', transfer: 1, ok: true, tpSize: 1, attempt: 0 });
+    },
+    legal(judge) {
+      judge.note(PROXY, assign(P.engine, D.engine));
+      judge.sent(P_RANK, D_RANK, { kind: 'seal', transfer: 1, ok: true, tpSize: 1, attempt: 0 });
+      judge.sent(D_RANK, P_RANK, { kind: 'sealAck', transfer: 1, attempt: 0 });
+    },
+  },
+  {
+    name: 'a message about a transfer from an engine that has no part in it',
+    says: 'I6 prefill rank routing',
+    illegal(judge) {
+      judge.note(PROXY, assign(P.engine, D.engine));
+      judge.sent(P_OTHER.ranks[0]!, D_RANK, { kind: 'sealAck', transfer: 1, attempt: 0 });
+    },
+    legal(judge) {
+      judge.note(PROXY, assign(P_OTHER.engine, D.engine));
+      judge.sent(P_OTHER.ranks[0]!, D_RANK, { kind: 'sealAck', transfer: 1, attempt: 0 });
+    },
+  },
+  {
+    name: 'a write to an engine that has no part in the transfer',
+    says: 'I6 prefill rank routing',
+    illegal(judge) {
+      judge.note(PROXY, assign(P.engine, D.engine));
+      held(judge);
+      judge.note(D_OTHER.scheduler, allocate([3]));
+      judge.posted(P_RANK, batch({ peer: D_OTHER.ranks[0]! }));
+    },
+    legal(judge) {
+      judge.note(PROXY, assign(P.engine, D.engine));
+      held(judge);
+      judge.posted(P_RANK, batch());
+    },
+  },
+  {
+    name: 'a DP rank that is passed over twice',
+    says: 'I6 proxy choice of prefill DP rank',
+    illegal(judge) {
+      judge.note(PROXY, assign(0, 4, 1));
+      judge.note(PROXY, assign(0, 5, 2));
+    },
+    legal(judge) {
+      judge.note(PROXY, assign(0, 4, 1));
+      judge.note(PROXY, assign(1, 5, 2));
+      judge.note(PROXY, assign(2, 6, 3));
+      judge.note(PROXY, assign(1, 5, 4));
+    },
+  },
+  {
+    name: 'a thread that died',
+    says: 'I7 decode rank notify',
+    illegal: (judge) => judge.note(D_RANK, { kind: 'died', thread: 'notify', cause: 'x' }),
+    legal: (judge) => judge.note(D_RANK, { kind: 'refused', cause: 'x' }),
+  },
+  {
+    name: 'a thread that polls without end',
+    says: 'I9 decode rank notify',
+    illegal(judge) {
+      for (let spun = 0; spun <= SPINS_MAX; spun++)
+        judge.note(D_RANK, { kind: 'spin', thread: 'notify', waitsFor: 'x' });
+    },
+    legal(judge) {
+      for (let spun = 0; spun <= SPINS_MAX; spun++) {
+        if (spun === SPINS_MAX) judge.sent(D_RANK, P_RANK, { kind: 'metaRequest', attempt: 0 });
+        judge.note(D_RANK, { kind: 'spin', thread: 'notify', waitsFor: 'x' });
+        judge.note(P_RANK, { kind: 'spin', thread: 'notify', waitsFor: 'x' });
+        if (spun === SPINS_MAX - 1) judge.sent(P_RANK, D_RANK, { kind: 'metaRequest', attempt: 0 });
+      }
+    },
+  },
+  {
+    name: 'a load reported before it is there',
+    says: 'I10 decode rank load report',
+    illegal: (judge) => judge.note(D_RANK, loaded),
+    legal: (judge) => judge.note(D_RANK, loaded),
+    setting: { isLoaded: false },
+  },
+  {
+    name: 'a request that failed although nothing went down',
+    says: 'I10 proxy outcome',
+    illegal: (judge) => judge.note(PROXY, outcome('failed')),
+    legal(judge) {
+      judge.note(PROXY, outcome('failed', [], 2));
+      judge.engineDied(D.engine);
+      judge.note(PROXY, outcome('failed'));
+    },
+  },
+  {
+    name: 'a load reported as failed although nothing went wrong',
+    says: 'I10 decode rank report',
+    illegal: (judge) => judge.note(D_RANK, reported('failed')),
+    legal(judge) {
+      judge.note(D_RANK, reported('failed', 1));
+      judge.disturbed();
+      judge.note(D_RANK, reported('failed'));
+    },
+  },
+];
