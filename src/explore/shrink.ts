@@ -12,8 +12,9 @@ export interface Shrunk {
   readonly runs: number;
 }
 
-/** Runs that one shrink may take. */
+/** Runs that one shrink may take, and steps over all of them: a run that never ends is long. */
 export const SHRINK_RUNS_MAX = 3000;
+export const SHRINK_STEPS_MAX = 10_000_000;
 
 /** Kinds of draws that can go together, the most removable first: delays, then faults, then the workload. */
 const GROUPS: readonly (readonly DrawKind[])[] = [
@@ -54,7 +55,7 @@ export function shrinkTape(
   violation: Violation,
   options: RunOptions = {},
 ): Shrunk {
-  const search: Search = { memory, scenario, violation, options, best: start, runs: 0 };
+  const search: Search = { memory, scenario, violation, options, best: start, runs: 0, steps: 0 };
   for (;;) {
     const before = size(search.best);
     for (const group of GROUPS)
@@ -64,7 +65,7 @@ export function shrinkTape(
       );
     removeChunks(search);
     lowerValues(search);
-    if (size(search.best) === before || search.runs >= SHRINK_RUNS_MAX) break;
+    if (size(search.best) === before || isSpent(search)) break;
   }
   const { result } = runTape(memory, scenario, search.best, { ...options, record: true });
   return { entries: search.best, result, runs: search.runs };
@@ -77,6 +78,11 @@ interface Search {
   readonly options: RunOptions;
   best: readonly TapeEntry[];
   runs: number;
+  steps: number;
+}
+
+function isSpent(search: Search): boolean {
+  return search.runs >= SHRINK_RUNS_MAX || search.steps >= SHRINK_STEPS_MAX;
 }
 
 /** Fewer entries first, then smaller values. Bounded below, so the search ends. */
@@ -86,12 +92,13 @@ function size(entries: readonly TapeEntry[]): number {
 
 /** Takes the candidate if it is smaller and fails alike; drops entries that the shorter run no longer asks for. */
 function attempt(search: Search, candidate: readonly TapeEntry[]): boolean {
-  if (size(candidate) >= size(search.best) || search.runs >= SHRINK_RUNS_MAX) return false;
+  if (size(candidate) >= size(search.best) || isSpent(search)) return false;
   search.runs++;
   const { result, tape } = runTape(search.memory, search.scenario, candidate, {
     ...search.options,
     record: false,
   });
+  search.steps += result.steps;
   if (result.violation === null || !sameFailure(result.violation, search.violation)) return false;
   search.best = [...tape.recorded];
   return true;
@@ -107,7 +114,7 @@ function removeChunks(search: Search): void {
     for (let from = 0; from < search.best.length; ) {
       const candidate = search.best.filter((_, index) => index < from || index >= from + chunk);
       if (!attempt(search, candidate)) from += chunk;
-      if (search.runs >= SHRINK_RUNS_MAX) return;
+      if (isSpent(search)) return;
     }
   }
 }
@@ -131,7 +138,7 @@ function lowerValues(search: Search): void {
           )
         )
           break;
-        if (search.runs >= SHRINK_RUNS_MAX) return;
+        if (isSpent(search)) return;
       }
     }
   }

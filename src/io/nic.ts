@@ -52,6 +52,8 @@ export interface Flight {
   readonly batch: PostedBatch;
   readonly queuePair: QueuePair;
   landed: boolean;
+  /** It may land, so the blocks it names are in danger until it has. */
+  counts: boolean;
 }
 
 export function createQueuePair(
@@ -78,7 +80,7 @@ export function postBatch(queuePair: QueuePair, batch: PostedBatch): Flight | nu
   const workRequests = batch.runs.length / 3;
   if (queuePair.posted + workRequests > queuePair.sendQueueDepth) return null;
   queuePair.posted += workRequests;
-  const flight: Flight = { batch, queuePair, landed: false };
+  const flight: Flight = { batch, queuePair, landed: false, counts: true };
   queuePair.inFlight.add(flight);
   return flight;
 }

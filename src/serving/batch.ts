@@ -1,7 +1,7 @@
 import type { Emit } from '../wire/machine.ts';
 import type { StepItem } from '../wire/messages.ts';
 import { allocateBlocks, countFreeAmong, findCachedPrefix, shareBlocks } from './block-pool.ts';
-import { blocksFor, free, goal, type SchedulerState, type Served, totalTokens, wake } from './served.ts';
+import { blocksFor, free, goal, type SchedulerState, type Served, totalTokens } from './served.ts';
 
 /** Builds one batch, vLLM's order: running requests first, then waiting ones while the budget lasts. */
 export function schedule(state: SchedulerState, at: number, emit: Emit): void {
@@ -18,8 +18,6 @@ export function schedule(state: SchedulerState, at: number, emit: Emit): void {
   }
   if (state.waiting.length <= waitingBefore) admitWaiting(state, items, budget, at, emit);
   const meta = state.connector.buildConnectorMeta(items, (request) => state.requests.get(request)!);
-  // Somebody may have been preempted for nobody: look again, or the free blocks would wait for the next message.
-  if (items.length === 0 && state.waiting.length > waitingBefore) wake(state, emit);
   if (items.length === 0 && meta === null) return;
   const step = state.steps++;
   for (const rank of state.config.spec.ranks)
@@ -53,7 +51,7 @@ function addItem(served: Served, tokens: number, items: StepItem[]): number {
   return tokens;
 }
 
-/** Gives a running request its blocks; when there are none, somebody is preempted for it, at last it itself. */
+/** Gives a running request its blocks, if need be those of others; false when it has to sit this step out. */
 function growOrPreempt(
   state: SchedulerState,
   served: Served,
@@ -65,23 +63,21 @@ function growOrPreempt(
     const victim = findVictim(state, served, items);
     if (victim === undefined) return false;
     preempt(state, victim, emit);
-    if (victim === served) return false;
   }
   return true;
 }
 
 /**
- * The youngest other running request; else the last waiting one that holds blocks, its load having ended: if it were
- * spared, the two could take turns in lacking blocks for ever; else the request itself.
+ * The last waiting request that holds blocks, its load having ended: it has not begun, and sparing it could block the
+ * queue for ever. Else the youngest running one that is younger than `served`: so the oldest always gets on, where two
+ * that preempted each other in turn would not. Nobody preempts himself: what he lacks is held by loads and transfers,
+ * which end, and until then he would only be computed again and again.
  */
 function findVictim(state: SchedulerState, served: Served, items: readonly StepItem[]): Served | undefined {
-  const isFree = (candidate: Served): boolean =>
-    mayPreempt(state, candidate) && !items.some((item) => item.request === candidate.request);
-  return (
-    state.running.findLast((candidate) => candidate !== served && isFree(candidate)) ??
-    state.waiting.findLast((candidate) => candidate.blocks.length > 0) ??
-    (isFree(served) ? served : undefined)
-  );
+  const age = state.running.indexOf(served);
+  const isFree = (candidate: Served, index: number): boolean =>
+    index > age && mayPreempt(state, candidate) && !items.some((item) => item.request === candidate.request);
+  return state.waiting.findLast((candidate) => candidate.blocks.length > 0) ?? state.running.findLast(isFree);
 }
 
 /** A prefill whose blocks are the source of a running WRITE must stay: its writes name them. */

@@ -31,7 +31,7 @@ export function describeMessage(message: Message): string {
     case 'claim':
       return `claim of transfer ${message.transfer}`;
     case 'grant':
-      return `grant ${message.grant} for transfer ${message.transfer}: blocks ${message.blocks.join(' ')}, slots ${message.tokenFrom}..${message.tokenTo - 1}`;
+      return `grant ${message.grant} for transfer ${message.transfer}: blocks ${message.blocks.join(' ')}, slots ${message.slotFrom}..${message.slotTo - 1}`;
     case 'refuse':
       return `refusal of transfer ${message.transfer}`;
     case 'seal':

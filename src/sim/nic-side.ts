@@ -12,7 +12,7 @@ import {
   type QueuePair,
   retire,
 } from '../io/nic.ts';
-import type { PostedBatch } from '../wire/machine.ts';
+import type { Effect, PostedBatch } from '../wire/machine.ts';
 import type { Core } from './core.ts';
 import { HAPPENING } from './ready-set.ts';
 import { DRAW } from './tape.ts';
@@ -29,6 +29,8 @@ export class NicSide {
   readonly #regions = new Map<ActorId, MemoryRegion>();
   readonly #connections = new Map<number, Connection>();
   readonly #queuePairs = new Map<number, QueuePair[]>();
+  /** Per (initiator, target): connections of an earlier epoch were fenced off. */
+  readonly #epochs = new Map<number, number>();
 
   constructor(core: Core) {
     this.#core = core;
@@ -38,11 +40,15 @@ export class NicSide {
     this.#regions.set(actor, this.#core.spec.fabric.registerMemory(actor, start, end));
   }
 
-  connect(actor: ActorId, peer: ActorId, count: number, depth: number): void {
+  /** Makes new queue pairs in place of the old ones, whose batches end with errors; of an old epoch they are no good. */
+  connect(actor: ActorId, effect: Extract<Effect, { kind: 'connect' }>): void {
+    const { peer, queuePairs: count, sendQueueDepth, epoch } = effect;
     const pair = actor * this.#core.actorCount + peer;
+    this.#break(pair);
     const queuePairs = Array.from({ length: count }, (_, index) =>
-      createQueuePair(actor, peer, index, depth),
+      createQueuePair(actor, peer, index, sendQueueDepth),
     );
+    for (const queuePair of queuePairs) queuePair.broken = epoch < (this.#epochs.get(pair) ?? 0);
     this.#queuePairs.set(pair, queuePairs);
     const connection = this.#core.spec.fabric.connect(this.#regions.get(actor)!, this.#regions.get(peer)!);
     this.#connections.set(pair, connection);
@@ -53,8 +59,10 @@ export class NicSide {
     core.fold(mix(mix(batch.transfer, batch.layer), batch.runs.length));
     for (const run of batch.runs) core.fold(run);
     const flight = this.#accept(actor, batch);
-    core.judge.posted(actor, batch);
     const { queuePair } = flight;
+    // What is posted to a broken queue pair cannot land, so it endangers no block.
+    flight.counts = !queuePair.broken;
+    if (flight.counts) core.judge.posted(actor, batch);
     const held = core.delay(DRAW.landDelay, actor, batch.layer, batch.transfer);
     const at = Math.max(core.now + landMicros(core.spec.nic, batch) + held, queuePair.lastLandAt);
     queuePair.lastLandAt = at;
@@ -107,11 +115,8 @@ export class NicSide {
     const core = this.#core;
     const { batch, queuePair } = flight;
     flight.landed = true;
-    core.judge.remoteDone(batch);
-    if (core.isDead(queuePair.initiator)) {
-      core.judge.localDone(queuePair.initiator, batch);
-      return retire(flight);
-    }
+    if (flight.counts) core.judge.remoteDone(batch);
+    if (core.isDead(queuePair.initiator)) return this.retire({ flight, code });
     const held = core.delay(DRAW.completeDelay, queuePair.initiator, batch.layer, batch.transfer);
     const at = Math.max(core.now + core.spec.nic.completeMicros + held, queuePair.lastCompleteAt);
     queuePair.lastCompleteAt = at;
@@ -122,12 +127,18 @@ export class NicSide {
   /** The completion is seen; the slots are free again. */
   retire({ flight }: EndedFlight): void {
     retire(flight);
-    this.#core.judge.localDone(flight.queuePair.initiator, flight.batch);
+    if (flight.counts) this.#core.judge.localDone(flight.queuePair.initiator, flight.batch);
   }
 
   /** Resets the target's end: whatever has not landed by now ends with an error at the initiator. */
-  fence(target: ActorId, initiator: ActorId): void {
-    for (const queuePair of this.#queuePairs.get(initiator * this.#core.actorCount + target) ?? []) {
+  fence(target: ActorId, initiator: ActorId, epoch: number): void {
+    const pair = initiator * this.#core.actorCount + target;
+    this.#epochs.set(pair, epoch);
+    this.#break(pair);
+  }
+
+  #break(pair: number): void {
+    for (const queuePair of this.#queuePairs.get(pair) ?? []) {
       queuePair.broken = true;
       for (const flight of queuePair.inFlight)
         if (!flight.landed) this.#endLater(flight, StatusCode.ERR_RDMA_OP);

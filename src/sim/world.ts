@@ -233,11 +233,11 @@ class World {
       case 'join':
         return this.#join(actor, effect.phase, effect.delayMicros);
       case 'connect':
-        return this.#nic.connect(actor, effect.peer, effect.queuePairs, effect.sendQueueDepth);
+        return this.#nic.connect(actor, effect);
       case 'post':
         return this.#nic.post(actor, effect.batch);
       case 'fence':
-        return this.#nic.fence(actor, effect.peer);
+        return this.#nic.fence(actor, effect.peer, effect.epoch);
     }
   }
 

@@ -52,10 +52,14 @@ export type Effect =
       readonly peer: ActorId;
       readonly queuePairs: number;
       readonly sendQueueDepth: number;
+      readonly epoch: number;
     }
   | { readonly kind: 'post'; readonly batch: PostedBatch }
-  /** Target side: every queue pair from `peer` goes to the error state; nothing of it can land after this. */
-  | { readonly kind: 'fence'; readonly peer: ActorId }
+  /**
+   * Target side: every queue pair from `peer` goes to the error state, nothing of it can land after this, and only a
+   * connection made with this `epoch` or a later one will work.
+   */
+  | { readonly kind: 'fence'; readonly peer: ActorId; readonly epoch: number }
   | { readonly kind: 'note'; readonly note: Note };
 
 export type Emit = (effect: Effect) => void;

@@ -128,6 +128,7 @@ export type PeerMessage =
   | {
       readonly kind: 'metaReply';
       readonly attempt: number;
+      readonly epoch: number;
       readonly engineDesc: Uint8Array;
       readonly memoryDesc: Uint8Array;
       readonly geometry: RankGeometry;
@@ -141,16 +142,18 @@ export type PeerMessage =
     }
   /**
    * Target lends blocks. `grant` counts up per (target, initiator), so that a stale copy is known by its number alone.
-   * `blocks[0]` holds token `firstToken`; only tokens [tokenFrom, tokenTo) may be touched.
+   * `blocks[0]` holds slot `firstSlot`; only slots [slotFrom, slotTo) may be touched, and only over a connection of the
+   * same `epoch`: a fence starts a new one, and what was granted before it is void.
    */
   | {
       readonly kind: 'grant';
       readonly transfer: TransferId;
       readonly grant: number;
       readonly blocks: readonly BlockId[];
-      readonly firstToken: number;
-      readonly tokenFrom: number;
-      readonly tokenTo: number;
+      readonly epoch: number;
+      readonly firstSlot: number;
+      readonly slotFrom: number;
+      readonly slotTo: number;
       readonly attempt: number;
     }
   | { readonly kind: 'refuse'; readonly transfer: TransferId; readonly attempt: number }

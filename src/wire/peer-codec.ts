@@ -12,15 +12,22 @@ type FieldKind = 'index' | 'flag' | 'indices' | 'bytes' | 'geometry';
 
 const FIELDS: { readonly [K in PeerMessage['kind']]: { readonly [field: string]: FieldKind } } = {
   metaRequest: { attempt: 'index' },
-  metaReply: { attempt: 'index', engineDesc: 'bytes', memoryDesc: 'bytes', geometry: 'geometry' },
+  metaReply: {
+    attempt: 'index',
+    epoch: 'index',
+    engineDesc: 'bytes',
+    memoryDesc: 'bytes',
+    geometry: 'geometry',
+  },
   claim: { transfer: 'index', tpSize: 'index', attempt: 'index' },
   grant: {
     transfer: 'index',
     grant: 'index',
     blocks: 'indices',
-    firstToken: 'index',
-    tokenFrom: 'index',
-    tokenTo: 'index',
+    epoch: 'index',
+    firstSlot: 'index',
+    slotFrom: 'index',
+    slotTo: 'index',
     attempt: 'index',
   },
   refuse: { transfer: 'index', attempt: 'index' },

@@ -59,7 +59,7 @@ function openSession(state: WorkerState, peer: ActorId): void {
   if (state.connected.has(peer)) return;
   state.connected.add(peer);
   const { queuePairs, sendQueueDepth } = state.env;
-  state.emit({ kind: 'connect', peer, queuePairs, sendQueueDepth });
+  state.emit({ kind: 'connect', peer, queuePairs, sendQueueDepth, epoch: 0 });
 }
 
 /** A batch has ended; whoever waits for it looks again. */

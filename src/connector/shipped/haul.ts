@@ -4,7 +4,7 @@ import { planRuns } from '../../kv/plan.ts';
 import type { Emit } from '../../wire/machine.ts';
 import { LIMITS } from './limits.ts';
 import { HAUL_MOVES, type HaulPhase } from './moves.ts';
-import { dropQueued, enqueueRuns, needSession, type SessionUser } from './session.ts';
+import { dropQueued, enqueueRuns, needSession, outdate, type SessionUser } from './session.ts';
 import {
   type Grant,
   type Haul,
@@ -212,11 +212,21 @@ export function advance(state: WorkerState, haul: Haul, peer: HaulPeer, at: numb
     const from = peer.postedTo[layer]!;
     const to = Math.min(haul.readyTo[layer]!, target);
     if (to <= from) continue;
-    session ??= needSession(state, peer.rank, at, emit);
+    session ??= sessionFor(state, peer, grant, at, emit);
     if (session.phase !== 'Ready') return;
+    // Granted before a fence: the blocks may have a new owner.
+    if (grant.epoch < session.epoch) return stopPeer(state, haul, peer, emit);
     postLayer(state, session, haul, peer, grant, layer, from, to, emit);
     if (phaseOf(peer) !== 'Moving') return;
   }
+}
+
+/** A session of the grant's epoch or a later one; an older one is given up for a new handshake. */
+function sessionFor(state: WorkerState, peer: HaulPeer, grant: Grant, at: number, emit: Emit): Session {
+  const session = needSession(state, peer.rank, at, emit);
+  if (session.phase !== 'Ready' || session.epoch >= grant.epoch) return session;
+  outdate(session);
+  return needSession(state, peer.rank, at, emit);
 }
 
 function postLayer(

@@ -3,7 +3,7 @@ import type { ActorId, TransferId } from '../../base/topology.ts';
 import type { Emit } from '../../wire/machine.ts';
 import { LIMITS } from './limits.ts';
 import { LEASE_MOVES } from './moves.ts';
-import { type Lease, type LeasePeer, remember, TIMER, type WorkerState } from './state.ts';
+import { epochOf, type Lease, type LeasePeer, remember, TIMER, type WorkerState } from './state.ts';
 
 /**
  * The target's half of a transfer: blocks of this rank lent to remote initiators. They stay quarantined until each
@@ -42,9 +42,10 @@ function sendGrant(state: WorkerState, lease: Lease, peer: LeasePeer, emit: Emit
       transfer: lease.transfer,
       grant: peer.grant,
       blocks: lease.blocks.slice(firstBlock, lastBlock),
-      firstToken: firstBlock * slots,
-      tokenFrom: lease.slotFrom,
-      tokenTo: lease.slotTo,
+      epoch: epochOf(state, peer.rank),
+      firstSlot: firstBlock * slots,
+      slotFrom: lease.slotFrom,
+      slotTo: lease.slotTo,
       attempt: lease.attempt,
     },
   });
@@ -145,7 +146,7 @@ export function onLeaseRetry(state: WorkerState, transfer: TransferId, at: numbe
   for (const peer of lease.peers) {
     if (peer.phase === 'Granted' && lease.operation === 'write' && lease.attempt < LIMITS.grantAttemptsMax)
       sendGrant(state, lease, peer, emit);
-    if (peer.phase === 'Revoking') repeatRevoke(lease, peer, emit);
+    if (peer.phase === 'Revoking') repeatRevoke(state, lease, peer, emit);
   }
   const more =
     lease.peers.some((peer) => peer.phase === 'Revoking') || lease.attempt < LIMITS.grantAttemptsMax;
@@ -154,10 +155,12 @@ export function onLeaseRetry(state: WorkerState, transfer: TransferId, at: numbe
 }
 
 /** The peer does not answer: after the last try its queue pairs are reset, so that nothing of it can land any more. */
-function repeatRevoke(lease: Lease, peer: LeasePeer, emit: Emit): void {
+function repeatRevoke(state: WorkerState, lease: Lease, peer: LeasePeer, emit: Emit): void {
   peer.attempts++;
   if (peer.attempts < LIMITS.revokeAttemptsMax) return sendRevoke(lease, peer, emit);
-  emit({ kind: 'fence', peer: peer.rank });
+  const epoch = epochOf(state, peer.rank) + 1;
+  state.epochs.set(peer.rank, epoch);
+  emit({ kind: 'fence', peer: peer.rank, epoch });
   emit({ kind: 'note', note: { kind: 'goal', name: 'revoke-fenced' } });
   move(LEASE_MOVES, peer, 'Fenced');
 }

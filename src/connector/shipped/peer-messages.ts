@@ -31,7 +31,7 @@ export function onMessage(
     return emit({ kind: 'note', note: { kind: 'refused', cause: `${message.kind} from a stranger` } });
   switch (message.kind) {
     case 'metaRequest':
-      return emit({ kind: 'send', to: from, message: describe(state, message.attempt) });
+      return emit({ kind: 'send', to: from, message: describe(state, from, message.attempt) });
     case 'metaReply':
       return onMetaReply(state, from, message, user, at, emit);
     case 'claim':
@@ -109,9 +109,10 @@ function applyGrant(
   const grant: Grant = {
     grant: message.grant,
     blocks: message.blocks,
-    firstSlot: message.firstToken,
-    slotFrom: message.tokenFrom,
-    slotTo: message.tokenTo,
+    epoch: message.epoch,
+    firstSlot: message.firstSlot,
+    slotFrom: message.slotFrom,
+    slotTo: message.slotTo,
   };
   if (haul !== undefined) return onGrant(state, haul, from, grant, at, emit);
   if (state.env.mode === 'read' || state.ended.has(transfer))

@@ -15,7 +15,7 @@ import type { WorkerEnv } from '../plug.ts';
 import { LIMITS } from './limits.ts';
 import { SESSION_MOVES } from './moves.ts';
 import type { Description, QueuedRuns, Session, SessionQueuePair, WorkerState } from './state.ts';
-import { TIMER } from './state.ts';
+import { epochOf, TIMER } from './state.ts';
 
 /** What the session layer tells the transfer layer; keeps the two files from importing each other. */
 export interface SessionUser {
@@ -34,7 +34,7 @@ export interface SessionUser {
 export function needSession(state: WorkerState, peer: ActorId, at: number, emit: Emit): Session {
   let session = state.sessions.get(peer);
   if (session === undefined) {
-    session = { peer, phase: 'Idle', attempt: 0, views: [], queuePairs: [] };
+    session = { peer, phase: 'Idle', attempt: 0, epoch: 0, views: [], queuePairs: [] };
     state.sessions.set(peer, session);
   }
   if (session.phase === 'Asking') emit({ kind: 'note', note: { kind: 'goal', name: 'handshake-shared' } });
@@ -82,9 +82,9 @@ export function onHandshakeTimer(
 }
 
 /** This rank's own descriptors and geometry, as sent in a handshake; packed once in a rank's life. */
-export function describe(state: WorkerState, attempt: number): PeerMessage {
+export function describe(state: WorkerState, peer: ActorId, attempt: number): PeerMessage {
   state.description ??= packDescription(state.env);
-  return { kind: 'metaReply', attempt, ...state.description };
+  return { kind: 'metaReply', attempt, epoch: epochOf(state, peer), ...state.description };
 }
 
 function packDescription(env: WorkerEnv): Description {
@@ -143,7 +143,8 @@ export function onMetaReply(
   move(SESSION_MOVES, session, 'Described');
   emit({ kind: 'stop', timer: TIMER.handshake, object: from });
   const { queuePairs, sendQueueDepth } = state.env;
-  emit({ kind: 'connect', peer: from, queuePairs, sendQueueDepth });
+  session.epoch = message.epoch;
+  emit({ kind: 'connect', peer: from, queuePairs, sendQueueDepth, epoch: message.epoch });
   session.views = message.geometry.views;
   session.queuePairs = Array.from(
     { length: queuePairs },
@@ -174,6 +175,11 @@ function refuseReply(
     if (cause !== '') return cause;
   }
   return '';
+}
+
+/** The peer has fenced this session's queue pairs: what they carry ends with errors, and the next need asks anew. */
+export function outdate(session: Session): void {
+  move(SESSION_MOVES, session, 'Failed');
 }
 
 /** Hands runs to the session; they are posted as send-queue credit allows, in order within a queue pair. */

@@ -44,6 +44,8 @@ export interface SaveOrder {
 
 export interface Grant {
   readonly grant: number;
+  /** Void over a connection of another epoch. */
+  readonly epoch: number;
   readonly blocks: readonly BlockId[];
   readonly firstSlot: number;
   readonly slotFrom: number;
@@ -140,6 +142,8 @@ export interface Session {
   readonly peer: ActorId;
   phase: SessionPhase;
   attempt: number;
+  /** The target's fences so far, as it told in the handshake. */
+  epoch: number;
   views: readonly CacheView[];
   queuePairs: SessionQueuePair[];
 }
@@ -181,6 +185,8 @@ export interface WorkerState {
   /** Highest grant number given to / seen from a peer rank. */
   readonly grantsGiven: Map<ActorId, number>;
   readonly grantsSeen: Map<ActorId, number>;
+  /** How often this rank has fenced a peer. */
+  readonly epochs: Map<ActorId, number>;
   saves: readonly SaveOrder[];
   nextTag: number;
   sent: RequestId[];
@@ -201,12 +207,18 @@ export function createWorkerState(env: WorkerEnv): WorkerState {
     inFlight: new Map(),
     grantsGiven: new Map(),
     grantsSeen: new Map(),
+    epochs: new Map(),
     saves: [],
     nextTag: 1,
     sent: [],
     received: [],
     failed: [],
   };
+}
+
+/** The epoch of a peer's connections to this rank: only those made since the last fence are good. */
+export function epochOf(state: WorkerState, peer: ActorId): number {
+  return state.epochs.get(peer) ?? 0;
 }
 
 /** Remembers that a transfer ended; forgets the oldest when the table is full. */

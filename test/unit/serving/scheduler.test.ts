@@ -151,10 +151,10 @@ describe('preemption', () => {
     expect(bench.answers.map(({ tokens }) => tokens.length)).toEqual([4, 4]);
   });
 
-  test('spares a prefill whose blocks are the source of a WRITE: an older request gives way instead', () => {
-    for (const [mode, victim] of [
-      ['write', 0],
-      ['read', 1],
+  test('spares a prefill whose blocks are the source of a WRITE: the other waits for its end', () => {
+    for (const [mode, preemptions, starts] of [
+      ['write', 0, 1],
+      ['read', 1, 2],
     ] as const) {
       const bench = new Bench({ mode, blocks: 6, batchTokensMax: 4 });
       bench.ask(0, 4, { maxTokens: 9, keys: [] });
@@ -162,13 +162,29 @@ describe('preemption', () => {
       bench.done();
       bench.ask(1, 16, { leg: 'prefill', keys: [] });
       const steps = bench.runOut();
-      expect(bench.goals().filter((goal) => goal === 'preemption')).toHaveLength(1);
-      const starts = [0, 1].map((request) => steps.filter((step) => step.includes(`${request}:0-`)).length);
-      // The first start of request 0 was before.
-      expect([mode, ...starts]).toEqual([mode, victim === 0 ? 1 : 0, victim === 1 ? 2 : 1]);
-      expect(bench.answers.filter(({ ok }) => ok)).toHaveLength(2);
+      expect(bench.goals().filter((goal) => goal === 'preemption')).toHaveLength(preemptions);
+      expect([mode, steps.filter((step) => step.includes('1:0-')).length]).toEqual([mode, starts]);
+      expect(steps.some((step) => step.includes('0:0-'))).toBe(false);
+      expect(bench.answers.map(({ request, ok }) => [request, ok]).sort()).toEqual([
+        [0, true],
+        [1, true],
+      ]);
       expect(bench.state.pool.freeCount).toBe(6);
     }
+  });
+
+  test('is never of the one that lacks the blocks: it sits the step out and computes nothing twice', () => {
+    const bench = new Bench({ blocks: 3 });
+    bench.connector.verdict = { keepBlocks: true, params: null };
+    bench.ask(0, 4, { leg: 'prefill', keys: [] });
+    bench.runOut();
+    bench.ask(1, 7, { maxTokens: 4, keys: [] });
+    expect(bench.runOut()).toEqual(['1:0-7', '1:7-8']);
+    expect(bench.answers).toHaveLength(1);
+    expect(bench.goals()).not.toContain('preemption');
+    bench.report(0, 'sent', 0);
+    expect(bench.runOut()).toEqual(['1:8-9', '1:9-10']);
+    expect(bench.answers[1]!.tokens).toHaveLength(4);
   });
 });
 

@@ -26,6 +26,8 @@ const BY_KIND: { readonly [K in PeerMessage['kind']]: fc.Arbitrary<Of<K>> } = {
   metaReply: fc.record({
     kind: fc.constant('metaReply'),
     attempt: index,
+    epoch: index,
+    epoch: index,
     engineDesc: bytes,
     memoryDesc: bytes,
     geometry: fc.record({
@@ -43,9 +45,10 @@ const BY_KIND: { readonly [K in PeerMessage['kind']]: fc.Arbitrary<Of<K>> } = {
     transfer: index,
     grant: index,
     blocks: fc.array(index, { maxLength: 20 }),
-    firstToken: index,
-    tokenFrom: index,
-    tokenTo: index,
+    epoch: index,
+    firstSlot: index,
+    slotFrom: index,
+    slotTo: index,
     attempt: index,
   }),
   refuse: fc.record({ kind: fc.constant('refuse'), transfer: index, attempt: index }),
@@ -164,10 +167,31 @@ test('random bytes under a right checksum never throw, and none of them passes f
 
 describe('under a right checksum', () => {
   const claim = { kind: 'claim', transfer: 7, tpSize: 2, attempt: 0 };
+  const grant = {
+    kind: 'grant',
+    transfer: 1,
+    grant: 1,
+    epoch: 0,
+    blocks: [1, 2],
+    firstSlot: 0,
+    slotFrom: 0,
+    slotTo: 1,
+    attempt: 0,
+  };
+  const geometry = { engine: 0, role: 'decode', tpRank: 0, tpSize: 1, blockTokens: 4, views: [] };
+  const nothing = new Uint8Array();
+  const metaReply = {
+    kind: 'metaReply',
+    attempt: 0,
+    epoch: 0,
+    engineDesc: nothing,
+    memoryDesc: nothing,
+    geometry,
+  };
   const read = (value: unknown): PeerMessage | string => decodePeerMessage(framed(encode(value)));
 
   test('the harness frames as the codec does', () => {
-    expect(read(claim)).toEqual(claim);
+    for (const sound of [claim, grant, metaReply]) expect(read(sound)).toEqual(sound);
   });
 
   test.each([
@@ -183,62 +207,15 @@ describe('under a right checksum', () => {
     ['a text for a number', { ...claim, transfer: '7' }],
     ['a null for a number', { ...claim, transfer: null }],
     ['a number for a flag', { kind: 'seal', transfer: 1, ok: 1, tpSize: 1, attempt: 0 }],
-    [
-      'a list with a text in it',
-      {
-        kind: 'grant',
-        transfer: 1,
-        grant: 1,
-        blocks: [1, 'x'],
-        firstToken: 0,
-        tokenFrom: 0,
-        tokenTo: 1,
-        attempt: 0,
-      },
-    ],
-    [
-      'a map for a list',
-      {
-        kind: 'grant',
-        transfer: 1,
-        grant: 1,
-        blocks: { length: 1 },
-        firstToken: 0,
-        tokenFrom: 0,
-        tokenTo: 1,
-        attempt: 0,
-      },
-    ],
-    [
-      'a geometry without views',
-      {
-        kind: 'metaReply',
-        attempt: 0,
-        engineDesc: new Uint8Array(),
-        memoryDesc: new Uint8Array(),
-        geometry: { engine: 0, role: 'decode', tpRank: 0, tpSize: 1, blockTokens: 4 },
-      },
-    ],
-    [
-      'a geometry of an unknown role',
-      {
-        kind: 'metaReply',
-        attempt: 0,
-        engineDesc: new Uint8Array(),
-        memoryDesc: new Uint8Array(),
-        geometry: { engine: 0, role: 'router', tpRank: 0, tpSize: 1, blockTokens: 4, views: [] },
-      },
-    ],
-    [
-      'a text for bytes',
-      {
-        kind: 'metaReply',
-        attempt: 0,
-        engineDesc: 'x',
-        memoryDesc: new Uint8Array(),
-        geometry: { engine: 0, role: 'decode', tpRank: 0, tpSize: 1, blockTokens: 4, views: [] },
-      },
-    ],
+    ['a list with a text in it', { ...grant, blocks: [1, 'x'] }],
+    ['a list with a hole', { ...grant, blocks: [1, null] }],
+    ['a map for a list', { ...grant, blocks: { length: 1 } }],
+    ['no epoch', { ...grant, epoch: undefined }],
+    ['no geometry', { ...metaReply, geometry: null }],
+    ['a geometry without views', { ...metaReply, geometry: { ...geometry, views: undefined } }],
+    ['a geometry of an unknown role', { ...metaReply, geometry: { ...geometry, role: 'router' } }],
+    ['a geometry with an empty view', { ...metaReply, geometry: { ...geometry, views: [{}] } }],
+    ['a text for bytes', { ...metaReply, engineDesc: 'x' }],
   ])('%s is refused', (_, value) => {
     expect(read(value)).toBe('frame is not a message of this protocol');
   });
