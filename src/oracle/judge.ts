@@ -209,18 +209,18 @@ export function createJudge(config: JudgeConfig): Judge {
   };
 
   let calm = true;
-  const onReported = (actor: ActorId, note: Extract<Note, { kind: 'reported' }>): void => {
-    const key = `${actor} ${note.request}`;
-    if (reports.has(key))
-      fail('I5', place(actor, 'report'), `${name(actor)} reported the end of request ${note.request} twice`);
-    reports.add(key);
-    const { aborts, fits } = config.requests[note.request]!;
-    if (calm && note.end === 'failed' && !aborts && fits) {
-      fail(
-        'I10',
-        place(actor, 'report'),
-        `${name(actor)} reports the load of request ${note.request} as failed although nothing went wrong`,
-      );
+  /** A rank tells its scheduler the ends of transfers; the judge reads it as the scheduler will. */
+  const onReport = (actor: ActorId, report: Extract<Message, { kind: 'report' }>): void => {
+    for (const request of [...report.sent, ...report.received, ...report.failed]) {
+      const key = `${actor} ${request}`;
+      const twice = `${name(actor)} reported the end of request ${request} twice`;
+      if (reports.has(key)) fail('I5', place(actor, 'report'), twice);
+      reports.add(key);
+    }
+    for (const request of calm ? report.failed : []) {
+      const { aborts, fits } = config.requests[request]!;
+      const invented = `${name(actor)} reports the load of request ${request} as failed although nothing went wrong`;
+      if (!aborts && fits) fail('I10', place(actor, 'report'), invented);
     }
   };
 
@@ -275,8 +275,6 @@ export function createJudge(config: JudgeConfig): Judge {
             );
           }
           return;
-        case 'reported':
-          return onReported(actor, note);
         case 'died':
           return fail(
             'I7',
@@ -295,6 +293,7 @@ export function createJudge(config: JudgeConfig): Judge {
     },
     sent(from, to, message) {
       spins.delete(from);
+      if (message.kind === 'report') onReport(from, message);
       const isPeers = topology.actors[from]!.tpRank >= 0 && topology.actors[to]!.tpRank >= 0;
       if (isPeers && 'transfer' in message && message.kind !== 'abort')
         checkRoute(message.transfer, from, to, message.kind);

@@ -104,7 +104,7 @@ export function replayTape(entries: readonly TapeEntry[]): Tape {
   };
 }
 
-/** Longest delay a tape may hold: an hour. Longer ones only make numbers that no longer add up exactly. */
+/** Longest delay a tape may hold: an hour. A run full of them stays within the bound on virtual time. */
 export const DELAY_MICROS_MAX = 3_600_000_000;
 export const TAPE_ENTRIES_MAX = 100_000;
 

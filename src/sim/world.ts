@@ -44,7 +44,14 @@ class World {
   readonly #prompts: ReferencedPrompt[];
   readonly #timers: Map<number, Happening>[];
   readonly #joins = new Map<number, ActorId[]>();
-  readonly #emit = (effect: Effect): void => this.#perform(effect);
+  readonly #emit = (effect: Effect): void => {
+    try {
+      this.#perform(effect);
+    } catch (error) {
+      // Ours, not the connector's: it must not be taken for a bug of the machine that asked for the effect.
+      throw error instanceof BrokenBelief ? error : new BrokenBelief('INV-WORLD-1', stackOf(error));
+    }
+  };
   #actor: ActorId = PROXY;
 
   constructor(spec: RunSpec) {
@@ -311,6 +318,10 @@ class World {
     const at = core.now + core.spec.network.httpMicros + held;
     core.push(HAPPENING.down, PROXY, at, engine, held, { kind: 'message', from: scheduler, message }, null);
   }
+}
+
+function stackOf(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }
 
 /** Timer kinds are below 16, so a kind and an object make one number. */

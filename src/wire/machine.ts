@@ -106,8 +106,6 @@ export type Note =
       readonly tokenTo: number;
       readonly lineageAddress: number;
     }
-  /** A rank told its scheduler the end of a transfer. */
-  | { readonly kind: 'reported'; readonly request: RequestId; readonly end: 'sent' | 'received' | 'failed' }
   /** A message was refused at the border. */
   | { readonly kind: 'refused'; readonly cause: string }
   /** A thread ended by an exception. */

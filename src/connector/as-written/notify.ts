@@ -66,11 +66,9 @@ export function endIfComplete(state: WorkerState, transfer: TransferId): void {
   state.awaited.delete(transfer);
   state.completedBy.delete(transfer);
   state.received.push(awaited.request);
-  state.emit({ kind: 'note', note: { kind: 'reported', request: awaited.request, end: 'received' } });
 }
 
 /** P: nothing reads the request's blocks any more. */
 export function markSent(state: WorkerState, request: RequestId): void {
   state.sent.push(request);
-  state.emit({ kind: 'note', note: { kind: 'reported', request, end: 'sent' } });
 }

@@ -318,12 +318,11 @@ function report(state: WorkerState, haul: Haul, emit: Emit): void {
   const { request, transfer, blocks, tokenTo, lineageAddress } = haul;
   if (haul.operation === 'write') {
     state.sent.push(request);
-    return emit({ kind: 'note', note: { kind: 'reported', request, end: 'sent' } });
+    return;
   }
   (ok ? state.received : state.failed).push(request);
   if (ok)
     emit({ kind: 'note', note: { kind: 'loaded', request, transfer, blocks, tokenTo, lineageAddress } });
-  emit({ kind: 'note', note: { kind: 'reported', request, end: ok ? 'received' : 'failed' } });
 }
 
 function forget(state: WorkerState, haul: Haul, emit: Emit): void {

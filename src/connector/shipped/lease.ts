@@ -187,10 +187,9 @@ function settleLease(state: WorkerState, lease: Lease, emit: Emit): void {
   const { request, transfer, blocks, tokenTo, lineageAddress } = lease;
   if (lease.operation === 'read') {
     state.sent.push(request);
-    return emit({ kind: 'note', note: { kind: 'reported', request, end: 'sent' } });
+    return;
   }
   (lease.failed ? state.failed : state.received).push(request);
   if (!lease.failed)
     emit({ kind: 'note', note: { kind: 'loaded', request, transfer, blocks, tokenTo, lineageAddress } });
-  emit({ kind: 'note', note: { kind: 'reported', request, end: lease.failed ? 'failed' : 'received' } });
 }

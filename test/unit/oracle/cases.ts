@@ -3,6 +3,7 @@ import { layTopology, PROXY } from '../../../src/base/topology.ts';
 import { createJudge, type Judge, SPINS_MAX } from '../../../src/oracle/judge.ts';
 import { INVARIANTS } from '../../../src/oracle/verdict.ts';
 import type { Note, PostedBatch } from '../../../src/wire/machine.ts';
+import type { Message } from '../../../src/wire/messages.ts';
 
 // Two P and two D with two DP ranks each: engines 0 to 3 prefill, 4 to 7 decode; a scheduler and one rank each.
 const TOPOLOGY = layTopology({
@@ -78,10 +79,13 @@ export const outcome = (
   tokens: readonly number[] = [11, 12],
   request = 0,
 ): Note => ({ kind: 'outcome', request, outcome: end, cause: 'x', tokens });
-export const reported = (end: 'sent' | 'received' | 'failed', request = 0): Note => ({
-  kind: 'reported',
-  request,
-  end,
+export const reported = (end: 'sent' | 'received' | 'failed', request = 0): Message => ({
+  kind: 'report',
+  tpRank: 0,
+  sent: [],
+  received: [],
+  failed: [],
+  [end]: [request],
 });
 const assign = (prefill: number, decode: number, transfer = 1): Note => ({
   kind: 'assign',
@@ -289,13 +293,13 @@ export const CASES: readonly Case[] = [
     name: 'one end of a transfer reported twice by one rank',
     says: 'I5 decode rank report',
     illegal(judge) {
-      judge.note(D_RANK, reported('received'));
-      judge.note(D_RANK, reported('received'));
+      judge.sent(D_RANK, D.scheduler, reported('received'));
+      judge.sent(D_RANK, D.scheduler, reported('received'));
     },
     legal(judge) {
-      judge.note(D_RANK, reported('received'));
-      judge.note(P_RANK, reported('sent'));
-      judge.note(D_RANK, reported('received', 1));
+      judge.sent(D_RANK, D.scheduler, reported('received'));
+      judge.sent(P_RANK, P.scheduler, reported('sent'));
+      judge.sent(D_RANK, D.scheduler, reported('received', 1));
     },
   },
   {
@@ -394,11 +398,11 @@ export const CASES: readonly Case[] = [
   {
     name: 'a load reported as failed although nothing went wrong',
     says: 'I10 decode rank report',
-    illegal: (judge) => judge.note(D_RANK, reported('failed')),
+    illegal: (judge) => judge.sent(D_RANK, D.scheduler, reported('failed')),
     legal(judge) {
-      judge.note(D_RANK, reported('failed', 1));
+      judge.sent(D_RANK, D.scheduler, reported('failed', 1));
       judge.disturbed();
-      judge.note(D_RANK, reported('failed'));
+      judge.sent(D_RANK, D.scheduler, reported('failed'));
     },
   },
 ];

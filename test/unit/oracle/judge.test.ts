@@ -26,7 +26,7 @@ describe('the judge', () => {
   test('does not mind that the load of a request fails that P has refused for its size', () => {
     const { judge, said } = setUp();
     judge.note(PROXY, outcome('failed', [], 2));
-    judge.note(D_RANK, reported('failed', 2));
+    judge.sent(D_RANK, D.scheduler, reported('failed', 2));
     expect(said).toEqual([]);
   });
 

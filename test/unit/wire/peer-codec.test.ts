@@ -27,7 +27,6 @@ const BY_KIND: { readonly [K in PeerMessage['kind']]: fc.Arbitrary<Of<K>> } = {
     kind: fc.constant('metaReply'),
     attempt: index,
     epoch: index,
-    epoch: index,
     engineDesc: bytes,
     memoryDesc: bytes,
     geometry: fc.record({
