@@ -1,103 +1,15 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Mode } from '../../src/base/topology.ts';
+import { mutateTape, mutations, scenarios } from '../../src/explore/arbitraries.ts';
 import { type Run, runSeed, runTape } from '../../src/sim/run.ts';
-import { type Hazards, type Scenario, SHIPPED_MIX } from '../../src/sim/scenario.ts';
-import { DRAW, type TapeEntry } from '../../src/sim/tape.ts';
+import { type Scenario, SHIPPED_MIX } from '../../src/sim/scenario.ts';
 import { GOALS, type Goal } from '../../src/wire/machine.ts';
 import { NO_HAZARDS, newMemory } from '../helpers/world.ts';
 
 // The shipped connector keeps every promise in any cluster, under any workload, fault and order of events.
 
 const memory = newMemory();
-
-const hazards: fc.Arbitrary<Hazards> = fc.oneof(
-  { weight: 2, arbitrary: fc.constant(SHIPPED_MIX.hazards) },
-  {
-    weight: 3,
-    arbitrary: fc.record({
-      aborts: fc.boolean(),
-      drops: fc.boolean(),
-      duplicates: fc.boolean(),
-      reorders: fc.boolean(),
-      corruption: fc.boolean(),
-      strays: fc.constantFrom('none', 'notUtf8', 'any'),
-      crashes: fc.boolean(),
-      longDelays: fc.boolean(),
-    }),
-  },
-);
-
-const tpList = fc.constantFrom([1], [2], [4], [1, 2], [1, 2, 4]);
-const dpList = fc.constantFrom([1], [1], [1, 2]);
-
-function scenarios(mode: Mode): fc.Arbitrary<Scenario> {
-  return fc
-    .record({
-      prefillInstances: fc.integer({ min: 1, max: 2 }),
-      decodeInstances: fc.integer({ min: 1, max: 2 }),
-      prefillTp: tpList,
-      decodeTp: tpList,
-      prefillDp: dpList,
-      decodeDp: dpList,
-      layers: fc.constantFrom([1], [2], [2, 3], [4]),
-      unequalLayers: fc.boolean(),
-      layouts: fc.constantFrom('mixed', 'equal'),
-      heads: fc.constantFrom(1, 2, 4),
-      blockTokens: fc.constantFrom(2, 3, 4),
-      blocksPerEngine: fc.integer({ min: 8, max: 16 }),
-      batchTokensMax: fc.integer({ min: 3, max: 12 }),
-      requestsMax: fc.integer({ min: 1, max: 6 }),
-      promptTokensMax: fc.integer({ min: 5, max: 16 }),
-      outputTokensMax: fc.integer({ min: 1, max: 6 }),
-      ordinaryRequests: fc.boolean(),
-      sharedPrefixes: fc.boolean(),
-      lookAhead: fc.boolean(),
-      queuePairsMax: fc.integer({ min: 1, max: 3 }),
-      sendQueueDepths: fc.constantFrom([1], [2], [8, 4, 2], [64]),
-      hazards,
-    })
-    .map((drawn) => ({ ...SHIPPED_MIX, ...drawn, mode, name: `property-${mode}` }));
-}
-
-/** How to spoil a recorded tape: numbers that are read one after the other; none for no change. */
-const mutation = fc.option(fc.array(fc.nat({ max: 1 << 28 }), { minLength: 4, maxLength: 24 }), {
-  freq: 2,
-  nil: null,
-});
-
-/** Largest value that makes sense for each kind of draw. */
-const VALUES: { readonly [draw: number]: number } = {
-  [DRAW.shape]: 5,
-  [DRAW.workload]: 8,
-  [DRAW.fate]: 4,
-  [DRAW.abort]: 1500,
-  [DRAW.crash]: 2500,
-  [DRAW.stray]: 1500,
-};
-const DELAYS = [3, 40, 900, 30_000, 700_000, 9_000_000];
-
-/** Drops, alters and moves entries. */
-function mutate(entries: readonly TapeEntry[], numbers: readonly number[]): TapeEntry[] {
-  return entries.flatMap((entry, index) => {
-    const number = numbers[index % numbers.length]! + index * 7919;
-    switch (number % 8) {
-      case 0:
-      case 1:
-        return [];
-      case 2: {
-        const most = VALUES[entry.draw] ?? DELAYS[(number >>> 3) % DELAYS.length]!;
-        return [{ ...entry, value: (number >>> 3) % (most + 1) }];
-      }
-      case 3:
-        return [entry, { ...entry, occurrence: entry.occurrence + 1 + ((number >>> 3) % 3) }];
-      case 4:
-        return [entry, { ...entry, object: (number >>> 3) % 8 }];
-      default:
-        return [entry];
-    }
-  });
-}
 
 /** What can only happen in one mode. */
 const GOALS_OF: { readonly [mode in Mode]: readonly Goal[] } = {
@@ -114,7 +26,7 @@ function runCase(
   const told = `seed ${seed}, scenario ${JSON.stringify(scenario)}`;
   if (numbers === null) return { result: runSeed(memory, scenario, seed).result, told };
   const { tape } = runSeed(memory, scenario, seed, { record: true });
-  const entries = mutate(tape.recorded, numbers);
+  const entries = mutateTape(tape.recorded, numbers);
   return {
     result: runTape(memory, scenario, entries).result,
     told: `${told}, tape ${JSON.stringify(entries)}`,
@@ -127,7 +39,7 @@ describe.each(['write', 'read'] as const)('in %s mode', (mode) => {
 
   test('no schedule of any cluster breaks a promise', () => {
     fc.assert(
-      fc.property(scenarios(mode), fc.nat({ max: 1 << 30 }), mutation, (scenario, seed, numbers) => {
+      fc.property(scenarios(mode), fc.nat({ max: 1 << 30 }), mutations, (scenario, seed, numbers) => {
         const { result, told } = runCase(scenario, seed, numbers);
         seen.runs++;
         seen.mutated += numbers === null ? 0 : 1;

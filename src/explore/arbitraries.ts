@@ -1,0 +1,98 @@
+import fc from 'fast-check';
+import type { Mode } from '../base/topology.ts';
+import { type Hazards, type Scenario, SHIPPED_MIX } from '../sim/scenario.ts';
+import { DRAW, type TapeEntry } from '../sim/tape.ts';
+
+/**
+ * fast-check arbitraries of clusters, workloads, hazards and tapes, to attack a connector from a property suite. The only
+ * file that needs fast-check, an optional peer dependency; import it as `moriarty/fast-check`.
+ */
+
+const hazards: fc.Arbitrary<Hazards> = fc.oneof(
+  { weight: 2, arbitrary: fc.constant(SHIPPED_MIX.hazards) },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      aborts: fc.boolean(),
+      drops: fc.boolean(),
+      duplicates: fc.boolean(),
+      reorders: fc.boolean(),
+      corruption: fc.boolean(),
+      strays: fc.constantFrom('none', 'notUtf8', 'any'),
+      crashes: fc.boolean(),
+      longDelays: fc.boolean(),
+    }),
+  },
+);
+
+const tpList = fc.constantFrom([1], [2], [4], [1, 2], [1, 2, 4]);
+const dpList = fc.constantFrom([1], [1], [1, 2]);
+
+/** Scenarios of small clusters in one mode; give yours the name of your suite. */
+export function scenarios(mode: Mode): fc.Arbitrary<Scenario> {
+  return fc
+    .record({
+      prefillInstances: fc.integer({ min: 1, max: 2 }),
+      decodeInstances: fc.integer({ min: 1, max: 2 }),
+      prefillTp: tpList,
+      decodeTp: tpList,
+      prefillDp: dpList,
+      decodeDp: dpList,
+      layers: fc.constantFrom([1], [2], [2, 3], [4]),
+      unequalLayers: fc.boolean(),
+      layouts: fc.constantFrom('mixed', 'equal'),
+      heads: fc.constantFrom(1, 2, 4),
+      blockTokens: fc.constantFrom(2, 3, 4),
+      blocksPerEngine: fc.integer({ min: 8, max: 16 }),
+      batchTokensMax: fc.integer({ min: 3, max: 12 }),
+      requestsMax: fc.integer({ min: 1, max: 6 }),
+      promptTokensMax: fc.integer({ min: 5, max: 16 }),
+      outputTokensMax: fc.integer({ min: 1, max: 6 }),
+      ordinaryRequests: fc.boolean(),
+      sharedPrefixes: fc.boolean(),
+      lookAhead: fc.boolean(),
+      queuePairsMax: fc.integer({ min: 1, max: 3 }),
+      sendQueueDepths: fc.constantFrom([1], [2], [8, 4, 2], [64]),
+      hazards,
+    })
+    .map((drawn) => ({ ...SHIPPED_MIX, ...drawn, mode, name: `property-${mode}` }));
+}
+
+/** How to spoil a recorded tape: numbers that are read one after the other; none for no change. */
+export const mutations = fc.option(fc.array(fc.nat({ max: 1 << 28 }), { minLength: 4, maxLength: 24 }), {
+  freq: 2,
+  nil: null,
+});
+
+/** Largest value that makes sense for each kind of draw. */
+const VALUES: { readonly [draw: number]: number } = {
+  [DRAW.shape]: 5,
+  [DRAW.workload]: 8,
+  [DRAW.fate]: 4,
+  [DRAW.abort]: 1500,
+  [DRAW.crash]: 2500,
+  [DRAW.stray]: 1500,
+};
+const DELAYS = [3, 40, 900, 30_000, 700_000, 9_000_000];
+
+/** Drops, alters and moves entries of a recorded tape, as the numbers of {@link mutations} say. */
+export function mutateTape(entries: readonly TapeEntry[], numbers: readonly number[]): TapeEntry[] {
+  return entries.flatMap((entry, index) => {
+    const number = numbers[index % numbers.length]! + index * 7919;
+    switch (number % 8) {
+      case 0:
+      case 1:
+        return [];
+      case 2: {
+        const most = VALUES[entry.draw] ?? DELAYS[(number >>> 3) % DELAYS.length]!;
+        return [{ ...entry, value: (number >>> 3) % (most + 1) }];
+      }
+      case 3:
+        return [entry, { ...entry, occurrence: entry.occurrence + 1 + ((number >>> 3) % 3) }];
+      case 4:
+        return [entry, { ...entry, object: (number >>> 3) % 8 }];
+      default:
+        return [entry];
+    }
+  });
+}
