@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import { Command, CommanderError } from 'commander';
 import { BrokenBelief, UsageError } from '../base/failure.ts';
+import { addBench } from './bench.ts';
 import { addCheck } from './check.ts';
 import { addDemo } from './demo.ts';
 import { complain, EXIT } from './output.ts';
@@ -28,7 +29,7 @@ function main(args: readonly string[]): number {
     .addHelpText('after', EXIT_CODES)
     .exitOverride()
     .configureOutput({ outputError: (text, write) => write(`moriarty: ${text.replace(/^error: /, '')}`) });
-  for (const add of [addCheck, addReplay, addTrace, addDemo]) add(program, finish);
+  for (const add of [addCheck, addReplay, addTrace, addBench, addDemo]) add(program, finish);
   for (const command of program.commands)
     command.exitOverride().copyInheritedSettings(program).addHelpText('after', EXIT_CODES);
   try {

@@ -1,0 +1,49 @@
+import { type Command, Option } from 'commander';
+import { UsageError } from '../base/failure.ts';
+import type { Figure } from './bench/figures.ts';
+import { worldFigures } from './bench/world.ts';
+import { wholeNumber } from './options.ts';
+import { EXIT, print, printJson } from './output.ts';
+
+interface BenchFlags {
+  readonly rounds: number;
+  readonly json?: boolean;
+}
+
+/** A suite measures and judges its own figures. */
+export type Suite = (rounds: number) => Figure[];
+
+const SUITES: Readonly<Record<string, Suite>> = { world: worldFigures };
+
+export function addBench(program: Command, finish: (code: number) => void): void {
+  program
+    .command('bench')
+    .argument('<suite>', `one of: ${Object.keys(SUITES).join(', ')}`)
+    .description('measure, as ratios within one run; exits 1 when a floor is missed')
+    .addOption(
+      new Option('--rounds <n>', 'rounds of which the median counts')
+        .argParser(wholeNumber(1, 1000))
+        .default(7),
+    )
+    .option('--json', 'one JSON document on standard output')
+    .action((name: string, flags: BenchFlags) => finish(bench(name, flags)));
+}
+
+function bench(name: string, flags: BenchFlags): number {
+  const suite = Object.hasOwn(SUITES, name) ? SUITES[name] : undefined;
+  if (suite === undefined)
+    throw new UsageError(
+      'SUITE',
+      `${JSON.stringify(name)} is not a suite; use one of: ${Object.keys(SUITES).join(', ')}`,
+    );
+  const figures = suite(flags.rounds);
+  if (flags.json) printJson({ figures });
+  else for (const line of showFigures(figures)) print(line);
+  return figures.every((figure) => figure.holds) ? EXIT.fine : EXIT.violation;
+}
+
+function showFigures(figures: readonly Figure[]): string[] {
+  return figures.map(({ name, value, unit, against, ratio, floor, holds }) => {
+    return `${holds ? 'holds ' : 'MISSED'} ${name}: ${value} ${unit}; ${ratio} against ${against}, bound ${floor}`;
+  });
+}
