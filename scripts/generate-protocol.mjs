@@ -204,6 +204,7 @@ const LIMIT_WORDS = {
   grantAttemptsMax: 'rounds in which D sends its grant (WRITE)',
   revokeAttemptsMax: 'revokes before the fence',
   haulMicros: 'the initiator stops a transfer that is not over after this',
+  drainMicros: 'the initiator resets its queue pairs if what it gave up has not completed by then',
   leaseMicros: 'the target revokes a lease that is not over after this',
   earlyMicros: 'how long a grant, claim or revoke for an unknown request is kept',
   earlyMax: 'how many such transfers are kept at one rank',

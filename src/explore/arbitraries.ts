@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import type { Mode } from '../base/topology.ts';
-import { type Hazards, type Scenario, SHIPPED_MIX } from '../sim/scenario.ts';
+import { type Hazards, type NicFaultName, type Scenario, SHIPPED_MIX } from '../sim/scenario.ts';
 import { DRAW, type TapeEntry } from '../sim/tape.ts';
 
 /**
@@ -20,6 +20,7 @@ const hazards: fc.Arbitrary<Hazards> = fc.oneof(
       corruption: fc.boolean(),
       strays: fc.constantFrom('none', 'notUtf8', 'any'),
       crashes: fc.boolean(),
+      nic: fc.subarray(SHIPPED_MIX.hazards.nic as NicFaultName[]),
       longDelays: fc.boolean(),
     }),
   },
@@ -72,6 +73,7 @@ const VALUES: { readonly [draw: number]: number } = {
   [DRAW.abort]: 1500,
   [DRAW.crash]: 2500,
   [DRAW.stray]: 1500,
+  [DRAW.nicFate]: 4,
 };
 const DELAYS = [3, 40, 900, 30_000, 700_000, 9_000_000];
 

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { UsageError } from '../base/failure.ts';
-import { AS_WRITTEN_MIX, type Scenario, SHIPPED_MIX } from '../sim/scenario.ts';
+import { AS_WRITTEN_MIX, NIC_FAULTS, type Scenario, SHIPPED_MIX } from '../sim/scenario.ts';
 
 /** Scenarios from outside: every field is checked, and an error names its path in the file. */
 
@@ -15,6 +15,7 @@ const hazards = z.strictObject({
   corruption: z.boolean(),
   strays: z.enum(['none', 'notUtf8', 'any']),
   crashes: z.boolean(),
+  nic: z.array(z.enum(NIC_FAULTS)).max(8),
   longDelays: z.boolean(),
 });
 

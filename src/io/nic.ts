@@ -14,13 +14,19 @@ export interface NicProfile {
   /** Work requests a NIC starts in one microsecond. */
   readonly workRequestsPerMicro: number;
   readonly bytesPerMicro: number;
+  /** The rate of a READ, where it differs. */
+  readonly readBytesPerMicro?: number;
   /** Bytes on the wire for one byte of simulated memory: above 1 when a few bytes stand for a whole block. */
   readonly bytesScale: number;
   /** From landing to the completion being seen. */
   readonly completeMicros: number;
 }
 
-/** Rough figures of one 400 Gb NIC; the calibrated tables come with the faithful engine. */
+/**
+ * `plain` is a rough 400 Gb NIC, the one of every check. The others are whole-number fits to MoRI-IO's published
+ * tables (mori-io.md, end of part B). thor2's bases hold what a batch of 128 (write) or 256 (read) costs to post,
+ * notifications included, and are too high for one small work request.
+ */
 export const PROFILES = {
   plain: {
     name: 'plain',
@@ -28,6 +34,26 @@ export const PROFILES = {
     readBaseMicros: 6,
     workRequestsPerMicro: 7,
     bytesPerMicro: 48_000,
+    bytesScale: 1,
+    completeMicros: 1,
+  },
+  cx7: {
+    name: 'cx7',
+    writeBaseMicros: 6,
+    readBaseMicros: 7,
+    workRequestsPerMicro: 7,
+    bytesPerMicro: 49_750,
+    readBytesPerMicro: 44_400,
+    bytesScale: 1,
+    completeMicros: 1,
+  },
+  thor2: {
+    name: 'thor2',
+    writeBaseMicros: 32,
+    readBaseMicros: 110,
+    workRequestsPerMicro: 7,
+    bytesPerMicro: 49_800,
+    readBytesPerMicro: 48_100,
     bytesScale: 1,
     completeMicros: 1,
   },
@@ -42,6 +68,8 @@ export interface QueuePair {
   posted: number;
   /** A queue pair in the error state lands nothing; what is posted to it completes with an error. */
   broken: boolean;
+  /** A completion of it was lost: none is seen any more until it is reset. */
+  silent: boolean;
   lastLandAt: number;
   lastCompleteAt: number;
   readonly inFlight: Set<Flight>;
@@ -51,7 +79,12 @@ export interface QueuePair {
 export interface Flight {
   readonly batch: PostedBatch;
   readonly queuePair: QueuePair;
+  /** It can touch nothing at the target any more. */
   landed: boolean;
+  /** Its completion is on the way or was seen. */
+  ended: boolean;
+  /** What the NIC does to it; 0 for nothing out of the ordinary. */
+  fate: number;
   /** It may land, so the blocks it names are in danger until it has. */
   counts: boolean;
 }
@@ -69,6 +102,7 @@ export function createQueuePair(
     sendQueueDepth,
     posted: 0,
     broken: false,
+    silent: false,
     lastLandAt: 0,
     lastCompleteAt: 0,
     inFlight: new Set(),
@@ -80,7 +114,7 @@ export function postBatch(queuePair: QueuePair, batch: PostedBatch): Flight | nu
   const workRequests = batch.runs.length / 3;
   if (queuePair.posted + workRequests > queuePair.sendQueueDepth) return null;
   queuePair.posted += workRequests;
-  const flight: Flight = { batch, queuePair, landed: false, counts: true };
+  const flight: Flight = { batch, queuePair, landed: false, ended: false, fate: 0, counts: true };
   queuePair.inFlight.add(flight);
   return flight;
 }
@@ -92,12 +126,23 @@ export function bytesOf(batch: PostedBatch): number {
   return bytes;
 }
 
-/** When a batch posted at `at` lands at the earliest: issue and wire overlap, then the base latency. */
+/** When a batch posted at 0 lands at the earliest. */
 export function landMicros(profile: NicProfile, batch: PostedBatch): number {
-  const issue = Math.ceil(batch.runs.length / 3 / profile.workRequestsPerMicro);
-  const wire = Math.ceil((bytesOf(batch) * profile.bytesScale) / profile.bytesPerMicro);
+  return transferMicros(profile, batch.operation, batch.runs.length / 3, bytesOf(batch) * profile.bytesScale);
+}
+
+/** How long a NIC takes: issue and wire overlap, then the base latency. `bytes` are those on the wire. */
+export function transferMicros(
+  profile: NicProfile,
+  operation: 'read' | 'write',
+  workRequests: number,
+  bytes: number,
+): number {
+  const isWrite = operation === 'write';
+  const rate = isWrite ? profile.bytesPerMicro : (profile.readBytesPerMicro ?? profile.bytesPerMicro);
+  const issue = Math.ceil(workRequests / profile.workRequestsPerMicro);
   return (
-    (batch.operation === 'write' ? profile.writeBaseMicros : profile.readBaseMicros) + Math.max(issue, wire)
+    (isWrite ? profile.writeBaseMicros : profile.readBaseMicros) + Math.max(issue, Math.ceil(bytes / rate))
   );
 }
 

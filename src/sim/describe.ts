@@ -95,6 +95,8 @@ export function describeEffect(topology: Topology, effect: Effect): string {
       const { operation, runs, transfer, layer, peer } = effect.batch;
       return `posts ${runs.length / 3} ${operation}s of layer ${layer} (transfer ${transfer}) towards ${topology.actors[peer]!.name}`;
     }
+    case 'reset':
+      return `resets its queue pairs towards ${topology.actors[effect.peer]!.name}`;
     case 'fence':
       return `fences the queue pairs from ${topology.actors[effect.peer]!.name}`;
     case 'note':

@@ -43,6 +43,8 @@ export interface Profile {
   readonly corruption: number;
   readonly strays: number;
   readonly crash: boolean;
+  /** One batch in `64 >> nic` meets a fault of the NIC; 0 for none. */
+  readonly nic: number;
 }
 
 const SHAPE = {
@@ -61,7 +63,16 @@ const SHAPE = {
   requests: 12,
 } as const;
 const WORK = { promptTokens: 0, outputTokens: 1, gap: 2, ordinary: 3, family: 4, sharedBlocks: 5 } as const;
-const RISK = { delays: 0, drops: 1, duplicates: 2, reorders: 3, corruption: 4, strays: 5, crash: 6 } as const;
+const RISK = {
+  delays: 0,
+  drops: 1,
+  duplicates: 2,
+  reorders: 3,
+  corruption: 4,
+  strays: 5,
+  crash: 6,
+  nic: 7,
+} as const;
 
 /** An even choice of `count` values, 0 the plain one. */
 function even(tape: Tape, draw: 1 | 2, kind: number, object: number, count: number): number {
@@ -84,6 +95,7 @@ export function drawProfile(scenario: Scenario, seed: number): Profile {
     corruption: level(hazards.corruption, RISK.corruption),
     strays: hazards.strays === 'none' ? 0 : level(true, RISK.strays),
     crash: hazards.crashes && pick(RISK.crash, 8) === 0,
+    nic: level(hazards.nic.length > 0, RISK.nic),
   };
 }
 

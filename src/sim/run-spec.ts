@@ -10,6 +10,7 @@ import type { Profile, Setup } from './draws.ts';
 import type { WorldMemory } from './memory.ts';
 import type { NetworkProfile } from './network.ts';
 import type { ReferencedPrompt } from './prompts.ts';
+import type { NicFaultName } from './scenario.ts';
 import type { Tape } from './tape.ts';
 
 /** Everything a run is made from. Two runs with equal specs are equal to the last byte. */
@@ -28,6 +29,7 @@ export interface RunSpec {
   /** True when the tape is a list: every draw is asked for, whatever the profile. */
   readonly replaying: boolean;
   readonly profile: Profile;
+  readonly nicFaults: readonly NicFaultName[];
   /** Kinds of stray bytes that may come: a prefix of STRAY_KINDS. */
   readonly strayKinds: number;
   readonly memory: WorldMemory;

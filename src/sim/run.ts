@@ -30,6 +30,7 @@ const NO_RISK: Profile = {
   corruption: 0,
   strays: 0,
   crash: false,
+  nic: 0,
 };
 
 /** Who is under attack: a connector behind the plug and the proxy's policy. Made anew for each run. */
@@ -101,6 +102,7 @@ function run(
     tape,
     replaying,
     profile,
+    nicFaults: scenario.hazards.nic,
     strayKinds: strays === 'none' ? 0 : strays === 'notUtf8' ? 1 : STRAY_KINDS,
     memory,
     record: options.record ?? false,

@@ -35,6 +35,14 @@ export interface Scenario {
   readonly hazards: Hazards;
 }
 
+/**
+ * `error`: nothing lands, the completion says so, the queue pair is broken. `ackLost`: it lands, the completion says error.
+ * `silent`: it lands, no completion comes, nor any later one of the queue pair. `torn`: it lands in two halves. `early`:
+ * the completion comes before the bytes; no protocol survives that, so it is not in the default mix.
+ */
+export const NIC_FAULTS = ['error', 'ackLost', 'silent', 'torn', 'early'] as const;
+export type NicFaultName = (typeof NIC_FAULTS)[number];
+
 /** Faults that may happen at all; a draw switches each off in some schedules. */
 export interface Hazards {
   readonly aborts: boolean;
@@ -44,6 +52,8 @@ export interface Hazards {
   readonly corruption: boolean;
   readonly strays: 'none' | 'notUtf8' | 'any';
   readonly crashes: boolean;
+  /** What the NIC may do to a batch; a draw picks among them. */
+  readonly nic: readonly NicFaultName[];
   /** Delays beyond every time limit of the protocol; without it at most a millisecond. */
   readonly longDelays: boolean;
 }
@@ -90,6 +100,7 @@ export const SHIPPED_MIX: Scenario = {
     corruption: true,
     strays: 'any',
     crashes: true,
+    nic: ['error', 'ackLost', 'silent', 'torn'],
     longDelays: true,
   },
 };
@@ -127,6 +138,7 @@ export const AS_WRITTEN_MIX: Scenario = {
     corruption: false,
     strays: 'notUtf8',
     crashes: false,
+    nic: [],
     longDelays: false,
   },
 };

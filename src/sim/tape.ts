@@ -33,6 +33,8 @@ export const DRAW = {
   crash: 10,
   /** A message from nobody. */
   stray: 11,
+  /** What the NIC does to a batch. */
+  nicFate: 12,
 } as const;
 
 export type DrawKind = (typeof DRAW)[keyof typeof DRAW];

@@ -92,6 +92,7 @@ const QUIET: Profile = {
   corruption: 0,
   strays: 0,
   crash: false,
+  nic: 0,
 };
 
 /** What a WebAssembly memory can have. */
@@ -143,6 +144,7 @@ export function runTrace(
     tape: replayTape([]),
     replaying: false,
     profile: QUIET,
+    nicFaults: [],
     strayKinds: 0,
     memory,
     record: false,

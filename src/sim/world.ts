@@ -28,6 +28,7 @@ const EFFECT_NUMBERS: { readonly [K in Effect['kind']]: number } = {
   connect: 6,
   post: 7,
   fence: 8,
+  reset: 10,
   note: 9,
 };
 
@@ -243,6 +244,8 @@ class World {
         return this.#nic.connect(actor, effect);
       case 'post':
         return this.#nic.post(actor, effect.batch);
+      case 'reset':
+        return this.#nic.reset(actor, effect.peer);
       case 'fence':
         return this.#nic.fence(actor, effect.peer, effect.epoch);
     }

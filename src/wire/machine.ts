@@ -60,6 +60,8 @@ export type Effect =
    * connection made with this `epoch` or a later one will work.
    */
   | { readonly kind: 'fence'; readonly peer: ActorId; readonly epoch: number }
+  /** Initiator side: the queue pairs towards `peer` go to the error state, and every batch of them ends. */
+  | { readonly kind: 'reset'; readonly peer: ActorId }
   | { readonly kind: 'note'; readonly note: Note };
 
 export type Emit = (effect: Effect) => void;
@@ -145,6 +147,7 @@ export const GOALS = [
   'revoke-confirmed',
   'revoke-fenced',
   'queue-pair-rebuilt',
+  'queue-pair-reset',
   'load-failed-recomputed',
   'message-refused',
   'rank-crashed',

@@ -1,4 +1,6 @@
 import { TIMER } from '../../src/connector/shipped/state.ts';
+import { SHIPPED_MIX } from '../../src/sim/scenario.ts';
+import { NO_HAZARDS } from '../helpers/world.ts';
 import { type Canary, expectFound } from './canary.ts';
 import { plantInBatches, plantInEffects, plantInMessages } from './plant.ts';
 
@@ -105,8 +107,24 @@ const CANARIES: readonly Canary[] = [
     connector: plantInEffects(() => (effect, pass) => {
       if (effect.kind !== 'fence') pass(effect);
     }),
+    // A write that is very late, an owner whose revokes are lost or late too, and few blocks, soon given out again.
+    scenario: {
+      ...SHIPPED_MIX,
+      mode: 'write',
+      prefillInstances: 1,
+      decodeInstances: 1,
+      prefillTp: [1],
+      decodeTp: [1],
+      lookAhead: false,
+      ordinaryRequests: false,
+      promptTokensMax: 8,
+      outputTokensMax: 2,
+      blocksPerEngine: 4,
+      requestsMax: 16,
+      hazards: { ...NO_HAZARDS, aborts: true, drops: true, longDelays: true, crashes: true },
+    },
     found: ['I1'],
-    seedsMax: 3000,
+    seedsMax: 2000,
   },
   {
     bug: 'a seal claims success whatever happened',

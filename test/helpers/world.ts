@@ -20,6 +20,7 @@ export const NO_HAZARDS: Hazards = {
   corruption: false,
   strays: 'none',
   crashes: false,
+  nic: [],
   longDelays: false,
 };
 

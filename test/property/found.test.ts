@@ -2,7 +2,8 @@ import { describe, expect, test } from 'vitest';
 import { runSeed, runTape } from '../../src/sim/run.ts';
 import { type Scenario, SHIPPED_MIX } from '../../src/sim/scenario.ts';
 import { readTape } from '../../src/sim/tape.ts';
-import { NO_HAZARDS, newMemory } from '../helpers/world.ts';
+import { plantInEffects } from '../canary/plant.ts';
+import { NO_HAZARDS, newMemory, runConnector } from '../helpers/world.ts';
 
 // What the property suite has found in the shipped connector, the scheduler and the judges, each shrunk.
 
@@ -125,4 +126,26 @@ describe('what was found once stays mended:', () => {
   test.each(SEEDS)('$what', ({ scenario, seed }) => {
     expect(runSeed(memory, scenario, seed).result.violation).toBeNull();
   });
+});
+
+test('what was queued on a session that a newer grant outdates is given up, not forgotten', () => {
+  // Without the fence itself only the new epoch tells the initiator; its queued work requests were lost with the session.
+  const connector = plantInEffects(() => (effect, pass) => {
+    if (effect.kind !== 'fence') pass(effect);
+  });
+  const scenario: Scenario = {
+    ...TINY,
+    decodeTp: [1],
+    lookAhead: false,
+    promptTokensMax: 8,
+    outputTokensMax: 2,
+    blocksPerEngine: 5,
+    requestsMax: 12,
+    queuePairsMax: 2,
+    sharedPrefixes: true,
+    hazards: { ...NO_HAZARDS, aborts: true, drops: true, longDelays: true },
+  };
+  const result = runConnector(memory, scenario, connector, 1336);
+  expect(result.violation).toBeNull();
+  expect(result.goals.get('revoke-fenced')).toBeGreaterThan(0);
 });

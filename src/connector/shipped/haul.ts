@@ -115,6 +115,27 @@ export function onHaulRetry(state: WorkerState, transfer: TransferId, at: number
   settleHaul(state, haul, at, emit);
 }
 
+/** What was given up has not completed: a completion is lost. The queue pairs are reset, which ends every batch. */
+export function onHaulDrain(state: WorkerState, transfer: TransferId, emit: Emit): void {
+  const haul = state.hauls.get(transfer);
+  if (haul === undefined) return;
+  haul.draining = false;
+  for (const peer of haul.peers) {
+    if (peer.phase !== 'Draining') continue;
+    emit({ kind: 'note', note: { kind: 'goal', name: 'queue-pair-reset' } });
+    emit({ kind: 'reset', peer: peer.rank });
+  }
+}
+
+/** A peer that drains must have drained in time. */
+function drainInTime(haul: Haul, at: number, emit: Emit): void {
+  if (haul.draining || !haul.peers.some((peer) => peer.phase === 'Draining')) return;
+  haul.draining = true;
+  const earliest = at + LIMITS.drainMicros;
+  const latest = earliest + LIMITS.retrySlackMicros;
+  emit({ kind: 'arm', timer: TIMER.haulDrain, object: haul.transfer, earliest, latest });
+}
+
 export function onHaulDeadline(state: WorkerState, transfer: TransferId, at: number, emit: Emit): void {
   const haul = state.hauls.get(transfer);
   if (haul !== undefined) stopHaul(state, haul, at, emit);
@@ -226,7 +247,18 @@ function sessionFor(state: WorkerState, peer: HaulPeer, grant: Grant, at: number
   const session = needSession(state, peer.rank, at, emit);
   if (session.phase !== 'Ready' || session.epoch >= grant.epoch) return session;
   outdate(session);
+  stopVoid(state, peer, at, emit);
   return needSession(state, peer.rank, at, emit);
+}
+
+/** Whatever else moved over an outdated session was granted before the fence and is void. */
+function stopVoid(state: WorkerState, fresh: HaulPeer, at: number, emit: Emit): void {
+  for (const haul of [...state.hauls.values()]) {
+    const stale = haul.peers.find((peer) => peer.rank === fresh.rank && peer !== fresh && peer.phase === 'Moving');
+    if (stale === undefined) continue;
+    stopPeer(state, haul, stale, emit);
+    settleHaul(state, haul, at, emit);
+  }
 }
 
 function postLayer(
@@ -296,6 +328,7 @@ export function settleHaul(state: WorkerState, haul: Haul, at: number, emit: Emi
       (peer.phase === 'Draining' && move(HAUL_MOVES, peer, 'Drained'));
     if (sealed) seal(state, haul, peer, emit);
   }
+  drainInTime(haul, at, emit);
   if (!haul.peers.every((peer) => peer.phase === 'Sealed' || peer.phase === 'Closed'))
     return repeatLater(haul, at, emit);
   report(state, haul, emit);
@@ -313,6 +346,7 @@ function report(state: WorkerState, haul: Haul, emit: Emit): void {
   haul.reported = true;
   const ok = haul.peers.every((peer) => peer.ok);
   emit({ kind: 'stop', timer: TIMER.haulDeadline, object: haul.transfer });
+  emit({ kind: 'stop', timer: TIMER.haulDrain, object: haul.transfer });
   remember(state.ended, haul.transfer, ok, LIMITS.endedMax);
   if (haul.silent) return;
   const { request, transfer, blocks, tokenTo, lineageAddress } = haul;

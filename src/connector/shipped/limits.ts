@@ -14,6 +14,8 @@ export const LIMITS = {
   revokeAttemptsMax: 4,
   /** P gives up a transfer that D has not granted, or that has not drained, after this. */
   haulMicros: 60_000_000,
+  /** What is in flight must have ended this long after it was given up; then the queue pairs are reset. */
+  drainMicros: 2_000_000,
   /** The owner of the blocks wants them back after this. */
   leaseMicros: 120_000_000,
   /** A grant or claim for a request that this rank has not heard of is kept this long. */

@@ -67,6 +67,7 @@ function onLoad(state: WorkerState, load: LoadOrder, at: number, emit: Emit): vo
       final: true,
       reported: false,
       retrying: false,
+      draining: false,
     },
     at,
     emit,
@@ -123,6 +124,7 @@ function onFirstSave(state: WorkerState, save: SaveOrder, at: number, emit: Emit
     final: false,
     reported: false,
     retrying: false,
+    draining: false,
   };
   startHaul(state, haul, at, emit);
   const early = takeEarly(state, transfer, emit);

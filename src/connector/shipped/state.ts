@@ -91,6 +91,8 @@ export interface Haul {
   reported: boolean;
   /** The timer that repeats claims and seals is running. */
   retrying: boolean;
+  /** The timer that resets queue pairs which do not drain is running. */
+  draining: boolean;
 }
 
 export interface LeasePeer {
@@ -245,4 +247,5 @@ export const TIMER = {
   leaseDeadline: 4,
   handshake: 5,
   early: 6,
+  haulDrain: 7,
 } as const;

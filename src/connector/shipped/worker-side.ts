@@ -1,6 +1,6 @@
 import type { Emit, Input, Wait } from '../../wire/machine.ts';
 import type { ConnectorWorker, Finished, WorkerEnv } from '../plug.ts';
-import { onHaulDeadline, onHaulRetry, sessionUser } from './haul.ts';
+import { onHaulDeadline, onHaulDrain, onHaulRetry, sessionUser } from './haul.ts';
 import { onLeaseDeadline, onLeaseRetry } from './lease.ts';
 import { saveKvLayer, startLoadKv } from './orders.ts';
 import { onMessage } from './peer-messages.ts';
@@ -56,6 +56,7 @@ function onTimer(
   emit: Emit,
 ): void {
   if (timer === TIMER.haulRetry) return onHaulRetry(state, object, at, emit);
+  if (timer === TIMER.haulDrain) return onHaulDrain(state, object, emit);
   if (timer === TIMER.haulDeadline) return onHaulDeadline(state, object, at, emit);
   if (timer === TIMER.leaseRetry) return onLeaseRetry(state, object, at, emit);
   if (timer === TIMER.leaseDeadline) return onLeaseDeadline(state, object, at, emit);
