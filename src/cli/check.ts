@@ -1,5 +1,6 @@
 import { type Command, Option } from 'commander';
 import { UsageError } from '../base/failure.ts';
+import { FAULT_IDS } from '../connector/as-written/faults.ts';
 import { type Campaign, type Finding, runCampaign } from '../explore/campaign.ts';
 import { replayLine } from '../explore/replay-line.ts';
 import { readScenario, SCENARIO_NAMES, scenarioByName } from '../explore/scenario-file.ts';
@@ -25,7 +26,6 @@ interface CheckFlags {
 }
 
 const SEEDS_DEFAULT = 2_000;
-const FAULT_IDS = ['F1', 'F2', 'F3', 'F4', 'F5', 'F6', 'F7', 'F8'] as const;
 
 export function addCheck(program: Command, finish: (code: number) => void): void {
   program

@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import { BrokenBelief } from '../base/failure.ts';
+import { FAULT_IDS, FAULTS, type FaultId } from '../connector/as-written/faults.ts';
 import { type Campaign, runCampaign } from '../explore/campaign.ts';
 import type { WorldMemory } from '../sim/memory.ts';
 import { AS_WRITTEN_MIX, type Scenario, SHIPPED_MIX } from '../sim/scenario.ts';
@@ -79,15 +80,16 @@ function attackShipped(memory: WorldMemory, mode: 'read' | 'write'): boolean {
   return findings.length === 0;
 }
 
-function hunt(memory: WorldMemory, fault: string): boolean {
+function hunt(memory: WorldMemory, fault: FaultId): boolean {
+  const { where, what } = FAULTS[fault];
   const scenario = { ...AS_WRITTEN_MIX, faults: [fault] };
   const { schedules, findings } = campaignOf(memory, scenario, FAULT_SCHEDULES_MAX, true, fault);
   const finding = findings[0];
   if (finding === undefined) {
-    print(`${fault}: not found in ${thousands(schedules)} schedules`);
+    print(`${fault} (${where}): not found in ${thousands(schedules)} schedules`);
     return false;
   }
-  print(`${fault}: found in schedule ${schedules}`);
+  print(`${fault} (${where}: ${what}): found in schedule ${schedules}`);
   print(showFinding(reportOf(memory, scenario, finding)));
   return true;
 }
