@@ -30,9 +30,7 @@ function demo(): number {
   );
   const clean = (['write', 'read'] as const).map((mode) => attackShipped(memory, mode)).every(Boolean);
   print('\n2. The first published connector, as it was first written: each known fault, found and shrunk');
-  const found = ['F1', 'F2', 'F3', 'F4', 'F5', 'F6', 'F7', 'F8']
-    .map((fault) => hunt(memory, fault))
-    .every(Boolean);
+  const found = FAULT_IDS.map((fault) => hunt(memory, fault)).every(Boolean);
   print('3. A request trace through the cluster, in time order');
   const { summary, result } = traceFile(SMALL_TRACE, TRACE_DEFAULTS);
   print(showSummary('examples/small.jsonl', TRACE_DEFAULTS, summary));
