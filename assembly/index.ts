@@ -2,6 +2,9 @@
 //
 // The module imports its memory and nothing else, holds no static data and allocates nothing: several
 // instances may share one memory, and no kernel writes a byte whose address was not handed in.
+export { planWholeBlocks } from './blocks';
 export { digest } from './digest';
+export { planParts } from './parts';
+export { joinRows, mergeRows } from './rows';
 export { copyRuns, mergeRuns } from './runs';
 export { attend, fillStamps } from './stamps';

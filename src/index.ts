@@ -1,5 +1,6 @@
 /** What a program may use: attack a connector of its own, replay a run, judge a trace. Everything else is inside. */
 
+export type { LayerView, PartView } from './base/cache-view.ts';
 export { UsageError } from './base/failure.ts';
 export { layTopology, type Mode, type Shape, type Topology } from './base/topology.ts';
 export type {
@@ -19,8 +20,9 @@ export { type Campaign, type CampaignOptions, type Finding, runCampaign } from '
 export { type Replay, readReplayLine, readReplayText, replayLine } from './explore/replay-line.ts';
 export { readScenario, scenarioByName } from './explore/scenario-file.ts';
 export { type Shrunk, shrinkSeed, shrinkTape } from './explore/shrink.ts';
-export { type BlockSpan, planRuns, refusalOf } from './kv/plan.ts';
-export { type CacheView, headsOfRank, layView, sourceRanks, targetRanks } from './kv/view.ts';
+export { type LayerSide, planLayer } from './kv/plan.ts';
+export { refusalOf } from './kv/refusal.ts';
+export { headsOfRank, layView, sourceRanks, targetRanks } from './kv/view.ts';
 export { INVARIANTS, type InvariantId, sameFailure, type Violation } from './oracle/verdict.ts';
 export { type ChoicePolicy, IN_TURN } from './proxy/choose.ts';
 export { PAGE, type TimelineOptions, timeline } from './report/timeline.ts';

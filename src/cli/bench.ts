@@ -1,6 +1,8 @@
 import { type Command, Option } from 'commander';
 import { UsageError } from '../base/failure.ts';
 import type { Figure } from './bench/figures.ts';
+import { kvFigures } from './bench/kv.ts';
+import { nicFigures } from './bench/nic.ts';
 import { worldFigures } from './bench/world.ts';
 import { wholeNumber } from './options.ts';
 import { EXIT, print, printJson } from './output.ts';
@@ -13,12 +15,14 @@ interface BenchFlags {
 /** A suite measures and judges its own figures. */
 export type Suite = (rounds: number) => Figure[];
 
-const SUITES: Readonly<Record<string, Suite>> = { world: worldFigures };
+type Suites = Readonly<Record<string, Suite>>;
 
-export function addBench(program: Command, finish: (code: number) => void): void {
+const SUITES: Suites = { kv: kvFigures, nic: nicFigures, world: worldFigures };
+
+export function addBench(program: Command, finish: (code: number) => void, suites: Suites = SUITES): void {
   program
     .command('bench')
-    .argument('<suite>', `one of: ${Object.keys(SUITES).join(', ')}`)
+    .argument('<suite>', `one of: ${Object.keys(suites).join(', ')}`)
     .description('measure, as ratios within one run; exits 1 when a floor is missed')
     .addOption(
       new Option('--rounds <n>', 'rounds of which the median counts')
@@ -26,15 +30,15 @@ export function addBench(program: Command, finish: (code: number) => void): void
         .default(7),
     )
     .option('--json', 'one JSON document on standard output')
-    .action((name: string, flags: BenchFlags) => finish(bench(name, flags)));
+    .action((name: string, flags: BenchFlags) => finish(bench(suites, name, flags)));
 }
 
-function bench(name: string, flags: BenchFlags): number {
-  const suite = Object.hasOwn(SUITES, name) ? SUITES[name] : undefined;
+function bench(suites: Suites, name: string, flags: BenchFlags): number {
+  const suite = Object.hasOwn(suites, name) ? suites[name] : undefined;
   if (suite === undefined)
     throw new UsageError(
       'SUITE',
-      `${JSON.stringify(name)} is not a suite; use one of: ${Object.keys(SUITES).join(', ')}`,
+      `${JSON.stringify(name)} is not a suite; use one of: ${Object.keys(suites).join(', ')}`,
     );
   const figures = suite(flags.rounds);
   if (flags.json) printJson({ figures });

@@ -5,6 +5,7 @@ import { addBench } from './bench.ts';
 import { addCheck } from './check.ts';
 import { addDemo } from './demo.ts';
 import { complain, EXIT } from './output.ts';
+import { addPlan } from './plan.ts';
 import { addReplay } from './replay.ts';
 import { addTrace } from './trace.ts';
 import { version } from './version.ts';
@@ -29,7 +30,7 @@ function main(args: readonly string[]): number {
     .addHelpText('after', EXIT_CODES)
     .exitOverride()
     .configureOutput({ outputError: (text, write) => write(`moriarty: ${text.replace(/^error: /, '')}`) });
-  for (const add of [addCheck, addReplay, addTrace, addBench, addDemo]) add(program, finish);
+  for (const add of [addCheck, addReplay, addTrace, addPlan, addBench, addDemo]) add(program, finish);
   for (const command of program.commands)
     command.exitOverride().copyInheritedSettings(program).addHelpText('after', EXIT_CODES);
   try {

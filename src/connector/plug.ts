@@ -1,3 +1,4 @@
+import type { LayerView } from '../base/cache-view.ts';
 import type {
   ActorId,
   BlockId,
@@ -8,7 +9,6 @@ import type {
   Topology,
   TransferId,
 } from '../base/topology.ts';
-import type { CacheView } from '../kv/view.ts';
 import type { Emit, Input, Wait } from '../wire/machine.ts';
 import type { KvTransferParams, Leg, Prompt, StepItem } from '../wire/messages.ts';
 
@@ -98,7 +98,7 @@ export interface WorkerEnv {
   /** KV heads of the model, over all ranks. */
   readonly heads: number;
   /** This rank's caches, one for each layer, within its registered region. */
-  readonly views: readonly CacheView[];
+  readonly views: readonly LayerView[];
   readonly regionBytes: number;
   /** Tokens of one cache slot: 1, or a block's tokens when a block is one cell. */
   readonly slotTokens: number;

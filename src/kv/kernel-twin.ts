@@ -13,6 +13,7 @@ import {
   REFUSED,
   RUN_BYTES,
 } from './kernels.ts';
+import { createRowsTwin } from './rows-twin.ts';
 import { stampOf, stampWord } from './stamps.ts';
 
 /**
@@ -26,6 +27,7 @@ export function createKernelTwin(memory: { readonly buffer: ArrayBufferLike }): 
   const bytes = new Uint8Array(memory.buffer);
   const words = new DataView(memory.buffer);
   return {
+    ...createRowsTwin(words),
     copyRuns: (runs, count, sourceBase, sourceEnd, targetBase, targetEnd) =>
       copyRuns(bytes, words, runs, count, { sourceBase, sourceEnd, targetBase, targetEnd }),
     mergeRuns: (runs, count) => mergeRuns(words, runs, count),

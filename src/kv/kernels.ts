@@ -1,4 +1,5 @@
 import { believe } from '../base/failure.ts';
+import type { RowKernels } from './row-kernels.ts';
 
 /** No complaint. Every other negative result is a refusal; results from 0 on name an index or a position. */
 export const ALL_FINE = -1;
@@ -12,7 +13,7 @@ export const OUTSIDE_REGION = -3;
  * every other number is an unsigned 32-bit integer. A kernel keeps nothing between calls and never throws: a
  * bad address gives a negative result. Specification: kernel-twin.ts; the fast form: assembly/.
  */
-export interface Kernels {
+export interface Kernels extends RowKernels {
   /**
    * Copies `count` runs, triples of words (source offset, target offset, bytes) at `runs`, in order, each
    * like memmove. Offsets are relative to the two bases. Returns ALL_FINE; or the index of the first run that

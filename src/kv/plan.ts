@@ -1,61 +1,111 @@
+import type { LayerView, PartView } from '../base/cache-view.ts';
 import { UsageError } from '../base/failure.ts';
-import type { CacheView } from './view.ts';
 
-/** A request's blocks on one side: `blocks[0]` holds the token slots from `firstToken` (a block border) on. */
-export interface BlockSpan {
+/** One part of a layer on one side, with a request's blocks: `blocks[0]` holds the units from `firstUnit` on. */
+export interface PartSide {
+  readonly part: PartView;
+  readonly layer: LayerView;
   readonly blocks: readonly number[];
+  /** A block border. */
+  readonly firstUnit: number;
+}
+
+/** A layer on one side with a request's blocks, counted in units. */
+export interface UnitSide {
+  readonly layer: LayerView;
+  readonly blocks: readonly number[];
+  /** A block border. */
+  readonly firstUnit: number;
+}
+
+/** The same, counted in tokens. */
+export interface LayerSide {
+  readonly layer: LayerView;
+  readonly blocks: readonly number[];
+  /** A block border. */
   readonly firstToken: number;
 }
 
-/** A cause why two views cannot be joined, or '' when they can. Checked once for each session, at the handshake. */
-export function refusalOf(local: CacheView, remote: CacheView): string {
-  if (local.cellBytes !== remote.cellBytes) {
-    return `layer ${local.layer}: a cell has ${local.cellBytes} bytes here and ${remote.cellBytes} bytes at the peer`;
-  }
-  if (local.parts !== remote.parts)
-    return `layer ${local.layer}: ${local.parts} parts here, ${remote.parts} at the peer`;
-  return '';
+/**
+ * Adds to `runs` the triples (local offset, remote offset, bytes) that move one part of the units [from, to), for every
+ * head that both sides hold. Pieces are cut at each page border of either side. The axes are walked in the order in which
+ * they lie on the local side, outermost first, so that what touches on both sides is joined as it is met.
+ * @throws UsageError PLAN-RANGE when a block list does not cover the range or names a block outside its cache.
+ */
+export function planPart(local: PartSide, remote: PartSide, from: number, to: number, runs: number[]): void {
+  walk(local, local.part, remote, remote.part, ONE, from, to, runs);
 }
 
 /**
- * Adds to `runs` the triples (local offset, remote offset, bytes) that move slots [from, to) of every head both views hold.
- * Pieces are cut at each block border of either side. The axes are walked in the order in which they lie on the local
- * side, outermost first, so that whatever touches on both sides is joined as it is met.
- * @throws UsageError PLAN-RANGE when a block list does not cover the range or names a block outside its cache.
+ * The same for all parts that both layers have, in one walk when the parts lie alike. Parts in several regions are for
+ * planTransfer, which keeps their runs apart.
+ * @throws UsageError PLAN-RANGE as planPart.
  */
-export function planRuns(
-  local: CacheView,
-  localSpan: BlockSpan,
-  remote: CacheView,
-  remoteSpan: BlockSpan,
+export function planUnits(local: UnitSide, remote: UnitSide, from: number, to: number, runs: number[]): void {
+  const here = local.layer.parts;
+  const there = remote.layer.parts;
+  if (here.length === 2 && there.length === 2 && isPair(here) && isPair(there))
+    return planPair(local, here, remote, there, from, to, runs);
+  for (const part of here) {
+    const peer = there.find(({ name }) => name === part.name);
+    if (peer !== undefined) walk(local, part, remote, peer, ONE, from, to, runs);
+  }
+}
+
+/**
+ * The same for the tokens [tokenFrom, tokenTo), rounded outward to units.
+ * @throws UsageError PLAN-RANGE as planPart, and for layers of unequal units.
+ */
+export function planLayer(
+  local: LayerSide,
+  remote: LayerSide,
+  tokenFrom: number,
+  tokenTo: number,
+  runs: number[],
+): void {
+  const { unitTokens } = local.layer;
+  const from = Math.floor(tokenFrom / unitTokens);
+  const to = tokenTo > tokenFrom ? Math.ceil(tokenTo / unitTokens) : from;
+  planUnits(inUnits(local, unitTokens), inUnits(remote, unitTokens), from, to, runs);
+}
+
+/** @throws UsageError PLAN-RANGE when the side cannot be counted in units of so many tokens. */
+export function inUnits({ layer, blocks, firstToken }: LayerSide, unitTokens: number): UnitSide {
+  const firstUnit = firstToken / unitTokens;
+  if (layer.unitTokens !== unitTokens)
+    throw new UsageError('PLAN-RANGE', `a unit of ${layer.unitTokens} tokens meets one of ${unitTokens}`);
+  if (!Number.isInteger(firstUnit))
+    throw new UsageError('PLAN-RANGE', `token ${firstToken} begins no unit of ${unitTokens} tokens`);
+  return { layer, blocks, firstUnit };
+}
+
+/** Whether the two parts of a layer lie alike, the first one first. */
+function isPair([first, second]: readonly PartView[]): boolean {
+  return (
+    first!.bytes === second!.bytes &&
+    first!.base < second!.base &&
+    first!.blockStride === second!.blockStride &&
+    first!.unitStride === second!.unitStride &&
+    first!.headStride === second!.headStride &&
+    first!.pageUnits === second!.pageUnits &&
+    first!.region === second!.region
+  );
+}
+
+function planPair(
+  local: UnitSide,
+  here: readonly PartView[],
+  remote: UnitSide,
+  there: readonly PartView[],
   from: number,
   to: number,
   runs: number[],
 ): void {
-  const headFrom = Math.max(local.headFirst, remote.headFirst);
-  const headTo = Math.min(local.headFirst + local.headCount, remote.headFirst + remote.headCount);
-  const head: Axis = { count: headTo - headFrom, local: local.headStride, remote: remote.headStride };
-  const part: Axis = { count: local.parts, local: local.partStride, remote: remote.partStride };
-  const localHead = (headFrom - local.headFirst) * local.headStride;
-  const remoteHead = (headFrom - remote.headFirst) * remote.headStride;
-  // K and V lie further apart than blocks in the K-first forms: there the part is the outermost axis of all.
-  const partOutside = part.count > 1 && part.local > local.blockStride;
-  for (let outer = 0; outer < (partOutside ? part.count : 1); outer++) {
-    for (let token = from; token < to; ) {
-      const here = placeOf(local, localSpan, token);
-      const there = placeOf(remote, remoteSpan, token);
-      const slot: Axis = {
-        count: Math.min(to - token, local.slots - here.slot, remote.slots - there.slot),
-        local: local.tokenStride,
-        remote: remote.tokenStride,
-      };
-      const localAt = here.offset + localHead + outer * part.local;
-      const remoteAt = there.offset + remoteHead + outer * part.remote;
-      const [first, second, third] = inLocalOrder(partOutside ? ONE : part, head, slot);
-      addCells(first, second, third, localAt, remoteAt, local.cellBytes, runs);
-      token += slot.count;
-    }
-  }
+  const crossed = here[0]!.name !== there[0]!.name;
+  const first = there[crossed ? 1 : 0]!;
+  const second = there[crossed ? 0 : 1]!;
+  const axis = { count: 2, local: here[1]!.base - here[0]!.base, remote: second.base - first.base };
+  walk(local, here[0]!, remote, first, axis, from, to, runs);
 }
 
 /** How often to step along an axis, and how far on either side. */
@@ -67,23 +117,101 @@ interface Axis {
 
 const ONE: Axis = { count: 1, local: Number.MAX_SAFE_INTEGER, remote: 0 };
 
+/** The common walk: `part` and `peer`, and as many more parts as `parts` says, at its distances. */
+function walk(
+  local: UnitSide,
+  part: PartView,
+  remote: UnitSide,
+  peer: PartView,
+  parts: Axis,
+  from: number,
+  to: number,
+  runs: number[],
+): void {
+  const here = local.layer;
+  const there = remote.layer;
+  const headFrom = Math.max(here.headFirst, there.headFirst);
+  const headTo = Math.min(here.headFirst + here.headCount, there.headFirst + there.headCount);
+  if (headFrom >= headTo) return;
+  const heads: Axis = { count: headTo - headFrom, local: part.headStride, remote: peer.headStride };
+  const localHead = (headFrom - here.headFirst) * part.headStride;
+  const remoteHead = (headFrom - there.headFirst) * peer.headStride;
+  // Some forms have K and V, or the heads, further apart than pages: these axes are walked outside the list.
+  const partsOutside = parts.count > 1 && parts.local > part.blockStride;
+  const headsOutside = heads.count > 1 && heads.local > part.blockStride;
+  const [outer, next] = inOrder(partsOutside ? parts : ONE, headsOutside ? heads : ONE);
+  const pair = {
+    local,
+    part,
+    remote,
+    peer,
+    parts: partsOutside ? ONE : parts,
+    heads: headsOutside ? ONE : heads,
+  };
+  for (let i = 0; i < outer.count; i++) {
+    for (let j = 0; j < next.count; j++) {
+      const localAdd = localHead + i * outer.local + j * next.local;
+      walkList(pair, localAdd, remoteHead + i * outer.remote + j * next.remote, from, to, runs);
+    }
+  }
+}
+
+interface WalkedPair {
+  readonly local: UnitSide;
+  readonly part: PartView;
+  readonly remote: UnitSide;
+  readonly peer: PartView;
+  /** The axes that lie within a page. */
+  readonly parts: Axis;
+  readonly heads: Axis;
+}
+
+/** One pass over both block lists, at a distance from the first head and part on either side. */
+function walkList(
+  { local, part, remote, peer, parts, heads }: WalkedPair,
+  localAdd: number,
+  remoteAdd: number,
+  from: number,
+  to: number,
+  runs: number[],
+): void {
+  for (let unit = from; unit < to; ) {
+    const here = placeOf(local, part, unit);
+    const there = placeOf(remote, peer, unit);
+    const count = Math.min(to - unit, here.room, there.room);
+    const units: Axis = { count, local: part.unitStride, remote: peer.unitStride };
+    const [first, second, third] = inLocalOrder(parts, heads, units);
+    addCells(first, second, third, here.offset + localAdd, there.offset + remoteAdd, part.bytes, runs);
+    unit += count;
+  }
+}
+
+function inOrder(a: Axis, b: Axis): readonly [Axis, Axis] {
+  return a.local >= b.local ? [a, b] : [b, a];
+}
+
 /** Outermost first. Three axes need no more than three comparisons. */
-function inLocalOrder(a: Axis, b: Axis, c: Axis): [Axis, Axis, Axis] {
-  const [x, y] = a.local >= b.local ? [a, b] : [b, a];
+function inLocalOrder(a: Axis, b: Axis, c: Axis): readonly [Axis, Axis, Axis] {
+  const [x, y] = inOrder(a, b);
   if (c.local >= x.local) return [c, x, y];
   return c.local >= y.local ? [x, c, y] : [x, y, c];
 }
 
-function placeOf(view: CacheView, span: BlockSpan, token: number): { slot: number; offset: number } {
-  const distance = token - span.firstToken;
-  const index = Math.floor(distance / view.slots);
-  const block = span.blocks[index];
-  if (block === undefined || block < 0 || block >= view.blockCount) {
-    const entry = `entry ${index} of a list of ${span.blocks.length} blocks, block ${block} of ${view.blockCount}`;
-    throw new UsageError('PLAN-RANGE', `token ${token} lies in ${entry}`);
+/** Where a unit lies, for head `headFirst`, and how many units from it on are left of its page. */
+function placeOf(side: UnitSide, part: PartView, unit: number): { room: number; offset: number } {
+  const { blockUnits, blockCount } = side.layer;
+  const distance = unit - side.firstUnit;
+  const index = Math.floor(distance / blockUnits);
+  const block = side.blocks[index];
+  if (block === undefined || block < 0 || block >= blockCount) {
+    const entry = `entry ${index} of a list of ${side.blocks.length} blocks, block ${block} of ${blockCount}`;
+    throw new UsageError('PLAN-RANGE', `unit ${unit} lies in ${entry}`);
   }
-  const slot = distance - index * view.slots;
-  return { slot, offset: view.base + block * view.blockStride + slot * view.tokenStride };
+  const inBlock = distance - index * blockUnits;
+  const { pageUnits } = part;
+  const inPage = inBlock % pageUnits;
+  const page = block * (blockUnits / pageUnits) + (inBlock - inPage) / pageUnits;
+  return { room: pageUnits - inPage, offset: part.base + page * part.blockStride + inPage * part.unitStride };
 }
 
 /** Adds the cells of one piece, each joined to the run before it when it continues it on both sides. */

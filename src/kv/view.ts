@@ -1,34 +1,62 @@
+import type { LayerView, PartView } from '../base/cache-view.ts';
 import { believe, UsageError } from '../base/failure.ts';
 
+export type { LayerView, PartView } from '../base/cache-view.ts';
+
 /**
- * One layer's KV cache on one rank, as a strided view over named axes. All strides, offsets and sizes are bytes; a
- * *cell* is the contiguous content of one (block, k/v, token slot, head): `cellBytes` long.
- *
- *   offset(block, part, slot, head) = base + block*blockStride + part*partStride + slot*tokenStride + head*headStride
+ * The byte of (block, unit of the block, head) in a part, as an offset into its region. The plan computes the same in
+ * strides; this is the definition. Source: layouts.md 7.4, 7.7.
  */
-export interface CacheView {
-  readonly layer: number;
-  /** Offset of the layer's cache within the rank's registered region. */
-  readonly base: number;
-  readonly blockStride: number;
-  readonly partStride: number;
-  readonly tokenStride: number;
-  readonly headStride: number;
-  readonly cellBytes: number;
-  readonly blockCount: number;
-  /** Token slots of a block, or 1 when a whole block is one cell. */
-  readonly slots: number;
-  /** 2 for K and V, 1 for a latent (MLA) cache. */
-  readonly parts: number;
-  /** The model's number of the first KV head held here. */
-  readonly headFirst: number;
-  readonly headCount: number;
-  readonly bytes: number;
+export function byteOf(view: LayerView, part: PartView, block: number, unit: number, head: number): number {
+  const page = block * (view.blockUnits / part.pageUnits) + Math.floor(unit / part.pageUnits);
+  const inPage = (unit % part.pageUnits) * part.unitStride + (head - view.headFirst) * part.headStride;
+  return part.base + page * part.blockStride + inPage;
+}
+
+/** Axes of a cache tensor: L layer, B page, K key/value, H head, N unit. The content of a (unit, head) is innermost. */
+export type Axis = 'L' | 'B' | 'K' | 'H' | 'N';
+
+export type AxisSizes = { readonly [axis in Axis]: number };
+
+/** Strides in bytes of a dense tensor, `order` outermost first, over cells of `cellBytes`; and its size. */
+export function denseStrides(
+  order: string,
+  sizes: AxisSizes,
+  cellBytes: number,
+): AxisSizes & { readonly bytes: number } {
+  // Plain branches, because a world lays some dozens of tensors before its first step.
+  const strides = { L: 0, B: 0, K: 0, H: 0, N: 0, bytes: cellBytes };
+  for (let i = order.length - 1; i >= 0; i--) {
+    const stride = strides.bytes;
+    switch (order[i] as Axis) {
+      case 'L':
+        strides.L = stride;
+        strides.bytes = stride * sizes.L;
+        break;
+      case 'B':
+        strides.B = stride;
+        strides.bytes = stride * sizes.B;
+        break;
+      case 'K':
+        strides.K = stride;
+        strides.bytes = stride * sizes.K;
+        break;
+      case 'H':
+        strides.H = stride;
+        strides.bytes = stride * sizes.H;
+        break;
+      case 'N':
+        strides.N = stride;
+        strides.bytes = stride * sizes.N;
+        break;
+    }
+  }
+  return strides;
 }
 
 /**
- * Physical orders, outermost axis first: B block, K key/value, N token slot, H head. `BN` is the three-dimensional MLA
- * cache: one latent head and no K axis. Source: layouts.md 7.1.
+ * Physical orders of the simulator's tensors, outermost axis first, one tensor for each layer. `BHNK` is the packed form;
+ * `BN` the latent cache, with one head and no K axis. Source: layouts.md 7.1.
  */
 export const ORDERS = ['KBNH', 'KBHN', 'BKNH', 'BKHN', 'BHNK', 'BN'] as const;
 export type AxisOrder = (typeof ORDERS)[number];
@@ -36,41 +64,51 @@ export type AxisOrder = (typeof ORDERS)[number];
 export interface CacheShape {
   readonly order: AxisOrder;
   readonly blockCount: number;
-  readonly slots: number;
+  readonly blockUnits: number;
+  readonly unitTokens: number;
   readonly cellBytes: number;
   readonly headFirst: number;
   readonly headCount: number;
 }
 
-/** Turns an axis order and sizes into strides. The only place that looks at the order. */
-export function layView(layer: number, base: number, shape: CacheShape): CacheView {
-  const sizes: Record<string, number> = { B: shape.blockCount, K: 2, N: shape.slots, H: shape.headCount };
-  const strides: Record<string, number> = { B: 0, K: 0, N: 0, H: 0 };
-  let stride = shape.cellBytes;
-  for (let i = shape.order.length - 1; i >= 0; i--) {
-    const axis = shape.order[i]!;
-    strides[axis] = stride;
-    stride *= sizes[axis]!;
-  }
-  believe(
-    shape.order.includes('H') || shape.headCount === 1,
-    'INV-VIEW-1',
-    'a cache without a head axis has one head',
-  );
+/** One layer's tensor in region 0, with parts `k` and `v`, or `latent`. */
+export function layView(layer: number, base: number, shape: CacheShape): LayerView {
+  const { order, blockCount, blockUnits, unitTokens, cellBytes, headFirst, headCount } = shape;
+  believe(order.includes('H') || headCount === 1, 'INV-VIEW-1', 'a cache without a head axis has one head');
+  const strides = denseStrides(order, { L: 1, B: blockCount, K: 2, H: headCount, N: blockUnits }, cellBytes);
+  const hasValues = order.includes('K');
+  const parts = hasValues
+    ? [partView('k', base, strides, shape), partView('v', base + strides.K, strides, shape)]
+    : [partView('latent', base, strides, shape)];
   return {
     layer,
+    group: 0,
+    parts,
+    blockCount,
+    blockUnits,
+    unitTokens,
+    headFirst,
+    headCount,
+    form: hasValues ? `k${cellBytes} v${cellBytes}` : `latent${cellBytes}`,
+    bytes: strides.bytes,
+  };
+}
+
+function partView(
+  name: string,
+  base: number,
+  strides: AxisSizes,
+  { cellBytes, blockUnits }: CacheShape,
+): PartView {
+  return {
+    name,
+    region: 0,
     base,
-    blockStride: strides['B']!,
-    partStride: strides['K']!,
-    tokenStride: strides['N']!,
-    headStride: strides['H']!,
-    cellBytes: shape.cellBytes,
-    blockCount: shape.blockCount,
-    slots: shape.slots,
-    parts: shape.order.includes('K') ? 2 : 1,
-    headFirst: shape.headFirst,
-    headCount: shape.headCount,
-    bytes: stride,
+    blockStride: strides.B,
+    unitStride: strides.N,
+    headStride: strides.H,
+    bytes: cellBytes,
+    pageUnits: blockUnits,
   };
 }
 

@@ -1,12 +1,14 @@
+import type { LayerView, PartView } from '../base/cache-view.ts';
+import { believe } from '../base/failure.ts';
 import {
   ALL_FINE,
   ATTEND,
   ATTEND_WORDS,
   CELL_VIEW_BYTES,
+  type CellView,
   type Kernels,
   writeCellView,
 } from '../kv/kernels.ts';
-import type { CacheView } from '../kv/view.ts';
 import type { Emit } from '../wire/machine.ts';
 import type { StepItem } from '../wire/messages.ts';
 
@@ -36,7 +38,7 @@ export interface ModelMemory {
 }
 
 export interface ModelConfig {
-  readonly views: readonly CacheView[];
+  readonly views: readonly LayerView[];
   /** Tokens of one slot: 1, or a block's tokens at block grain. */
   readonly slotTokens: number;
   /** Copies of replicated heads count once in a sum over ranks. */
@@ -47,27 +49,43 @@ export interface ModelConfig {
 
 export function createRankModel(config: ModelConfig, memory: ModelMemory): RankModel {
   config.views.forEach((view, layer) => {
-    writeCellView(memory.words, memory.viewAddress + layer * CELL_VIEW_BYTES, {
-      base: memory.regionStart + view.base,
-      blockStride: view.blockStride,
-      kvStride: view.partStride,
-      tokenStride: view.tokenStride,
-      headStride: view.headStride,
-      cellBytes: view.cellBytes,
-      cellsPerBlock: view.slots,
-      kvCount: view.parts,
-      headCount: view.headCount,
-      headFirst: view.headFirst,
-      layer,
-      regionStart: memory.regionStart,
-      regionEnd: memory.regionEnd,
-    });
+    const cells = cellViewOf(view, layer, memory.regionStart, memory.regionEnd);
+    writeCellView(memory.words, memory.viewAddress + layer * CELL_VIEW_BYTES, cells);
   });
   return {
     runLayers(from, to, items, sums, emit) {
       for (let index = 0; index < items.length; index++)
         sums[index] = (sums[index]! + runItem(config, memory, from, to, items[index]!, emit)) >>> 0;
     },
+  };
+}
+
+/** The kernel's form of a view of one or two parts that lie alike, in a region at these addresses. */
+export function cellViewOf(view: LayerView, layer: number, regionStart: number, regionEnd: number): CellView {
+  const [first, second] = view.parts as [PartView, PartView?];
+  const lieAlike =
+    second === undefined ||
+    (first.blockStride === second.blockStride &&
+      first.unitStride === second.unitStride &&
+      first.headStride === second.headStride &&
+      first.bytes === second.bytes &&
+      first.pageUnits === second.pageUnits);
+  const isWhole = first.pageUnits === view.blockUnits && view.parts.length <= 2;
+  believe(lieAlike && isWhole, 'INV-VIEW-2', 'K and V of a layer lie alike, in pages that are blocks');
+  return {
+    base: regionStart + first.base,
+    blockStride: first.blockStride,
+    kvStride: second === undefined ? 0 : second.base - first.base,
+    tokenStride: first.unitStride,
+    headStride: first.headStride,
+    cellBytes: first.bytes,
+    cellsPerBlock: view.blockUnits,
+    kvCount: view.parts.length,
+    headCount: view.headCount,
+    headFirst: view.headFirst,
+    layer,
+    regionStart,
+    regionEnd,
   };
 }
 
@@ -85,7 +103,7 @@ function runItem(
   const slotTo = Math.ceil(item.tokenTo / config.slotTokens);
   const reads = config.readAlways || item.fresh;
   // What is not read needs no table entry: a decode step of a long request touches one block.
-  placeTable(memory, item.blocks, reads ? 0 : Math.floor(slotFrom / config.views[0]!.slots));
+  placeTable(memory, item.blocks, reads ? 0 : Math.floor(slotFrom / config.views[0]!.blockUnits));
   let sum = 0;
   for (let layer = from; layer < to; layer++) {
     const view = memory.viewAddress + layer * CELL_VIEW_BYTES;
@@ -132,7 +150,7 @@ function noteMisread(
       part: result[ATTEND.kv]!,
       expected: result[ATTEND.expected]!,
       actual: result[ATTEND.actual]!,
-      block: item.blocks[Math.floor(slot / view.slots)] ?? -1,
+      block: item.blocks[Math.floor(slot / view.blockUnits)] ?? -1,
     },
   });
 }

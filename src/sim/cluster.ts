@@ -1,7 +1,7 @@
 import type { ActorId, EngineSpec } from '../base/topology.ts';
 import type { Connector } from '../connector/plug.ts';
 import { ALL_FINE, CELL_VIEW_BYTES } from '../kv/kernels.ts';
-import { type CacheView, headsOfRank, isFirstHolder, layView } from '../kv/view.ts';
+import { headsOfRank, isFirstHolder, type LayerView, layView } from '../kv/view.ts';
 import type { ChoicePolicy } from '../proxy/choose.ts';
 import {
   acceptRequest,
@@ -44,7 +44,7 @@ export interface EngineLimits {
 }
 
 interface RankPlace {
-  readonly views: readonly CacheView[];
+  readonly views: readonly LayerView[];
   readonly viewAddress: number;
   readonly regionStart: number;
   readonly regionEnd: number;
@@ -126,13 +126,14 @@ function layRank(
 ): RankPlace {
   const heads = headsOfRank(setup.heads, spec.ranks.length, tpRank);
   const order = spec.role === 'prefill' ? setup.prefillOrder : setup.decodeOrder;
-  const views: CacheView[] = [];
+  const views: LayerView[] = [];
   let bytes = 0;
   for (let layer = 0; layer < setup.layers; layer++) {
     const view = layView(layer, bytes, {
       order,
       blockCount: limits.blocks,
-      slots: limits.blockTokens / grain.slotTokens,
+      blockUnits: limits.blockTokens / grain.slotTokens,
+      unitTokens: grain.slotTokens,
       cellBytes: setup.cellBytes[layer]!,
       headFirst: heads.first,
       headCount: heads.count,

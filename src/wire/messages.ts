@@ -1,3 +1,4 @@
+import type { LayerView } from '../base/cache-view.ts';
 import type { ActorId, BlockId, EngineId, RequestId, Role, TransferId } from '../base/topology.ts';
 
 /**
@@ -91,23 +92,6 @@ export type LocalMessage =
       readonly failed: readonly RequestId[];
     };
 
-/** One layer's cache as a peer needs to know it: strides and sizes in bytes, heads by the model's numbering. */
-export interface LayerGeometry {
-  readonly layer: number;
-  readonly base: number;
-  readonly blockStride: number;
-  readonly partStride: number;
-  readonly tokenStride: number;
-  readonly headStride: number;
-  readonly cellBytes: number;
-  readonly blockCount: number;
-  readonly slots: number;
-  readonly parts: number;
-  readonly headFirst: number;
-  readonly headCount: number;
-  readonly bytes: number;
-}
-
 /** Geometry one rank tells a peer in the handshake, so that a refusal can name its cause. */
 export interface RankGeometry {
   readonly engine: EngineId;
@@ -115,7 +99,7 @@ export interface RankGeometry {
   readonly tpRank: number;
   readonly tpSize: number;
   readonly blockTokens: number;
-  readonly views: readonly LayerGeometry[];
+  readonly views: readonly LayerView[];
 }
 
 /**

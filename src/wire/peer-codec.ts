@@ -1,4 +1,5 @@
 import { decode, encode } from '@msgpack/msgpack';
+import { LAYER_NUMBERS, PART_NUMBERS } from '../base/cache-view.ts';
 import { finish, mix } from '../base/mix.ts';
 import type { PeerMessage } from './messages.ts';
 
@@ -37,22 +38,6 @@ const FIELDS: { readonly [K in PeerMessage['kind']]: { readonly [field: string]:
 };
 
 const GEOMETRY_NUMBERS = ['engine', 'tpRank', 'tpSize', 'blockTokens'] as const;
-const LAYER_NUMBERS = [
-  'layer',
-  'base',
-  'blockStride',
-  'partStride',
-  'tokenStride',
-  'headStride',
-  'cellBytes',
-  'blockCount',
-  'slots',
-  'parts',
-  'headFirst',
-  'headCount',
-  'bytes',
-] as const;
-
 /** Longest frame that is read at all; a handshake of a few hundred layers fits many times over. */
 export const PEER_FRAME_BYTES_MAX = 1 << 20;
 
@@ -123,8 +108,18 @@ function isGeometry(value: unknown): boolean {
   const views = value['views'];
   if (role !== 'prefill' && role !== 'decode') return false;
   if (!GEOMETRY_NUMBERS.every((field) => isIndex(value[field]))) return false;
-  return (
-    Array.isArray(views) &&
-    views.every((view) => isRecord(view) && LAYER_NUMBERS.every((field) => isIndex(view[field])))
-  );
+  return Array.isArray(views) && views.every(isLayerView);
+}
+
+/** Of the right types, and with pages that a plan can count in. */
+function isLayerView(value: unknown): boolean {
+  if (!isRecord(value) || typeof value['form'] !== 'string') return false;
+  const { parts, blockUnits } = value;
+  if (!LAYER_NUMBERS.every((field) => isIndex(value[field])) || !Array.isArray(parts)) return false;
+  return (blockUnits as number) > 0 && (value['unitTokens'] as number) > 0 && parts.every(isPartView);
+}
+
+function isPartView(value: unknown): boolean {
+  if (!isRecord(value) || typeof value['name'] !== 'string') return false;
+  return PART_NUMBERS.every((field) => isIndex(value[field])) && (value['pageUnits'] as number) > 0;
 }

@@ -73,7 +73,7 @@ const CANARIES: readonly Canary[] = [
   {
     bug: 'remote offsets are one cell too high',
     connector: plantInBatches((batch, { views }) => {
-      const { cellBytes } = views[batch.layer]!;
+      const cellBytes = views[batch.layer]!.parts[0]!.bytes;
       return {
         ...batch,
         runs: batch.runs.map((value, index) => (index % 3 === 1 ? value + cellBytes : value)),
@@ -85,7 +85,7 @@ const CANARIES: readonly Canary[] = [
   {
     bug: 'remote offsets are one block too low',
     connector: plantInBatches((batch, { views }) => {
-      const { blockStride } = views[batch.layer]!;
+      const { blockStride } = views[batch.layer]!.parts[0]!;
       return {
         ...batch,
         runs: batch.runs.map((value, index) => (index % 3 === 1 ? Math.max(0, value - blockStride) : value)),

@@ -57,10 +57,23 @@ export class Pair {
     return this.moduleBytes.readUInt32LE(address);
   }
 
-  /** The result both agree on. */
-  agree(call: (kernels: Kernels) => number): number {
+  /** Writes doubles at any byte address of both memories. */
+  putDoubles(address: number, values: readonly number[]): void {
+    values.forEach((value, i) => {
+      this.moduleBytes.writeDoubleLE(value, address + i * 8);
+      this.twinBytes.writeDoubleLE(value, address + i * 8);
+    });
+  }
+
+  doubles(address: number, count: number): number[] {
+    return Array.from({ length: count }, (_, i) => this.moduleBytes.readDoubleLE(address + i * 8));
+  }
+
+  /** The result both agree on. What they leave in `scratch`, a first byte and one past the last, is their own affair. */
+  agree(call: (kernels: Kernels) => number, scratch?: readonly [number, number]): number {
     const actual = call(this.module);
     expect(actual).toBe(call(this.twin));
+    if (scratch) for (const bytes of [this.moduleBytes, this.twinBytes]) bytes.fill(0, ...scratch);
     const same = this.moduleBytes.equals(this.twinBytes);
     if (!same) throw new Error(`memories differ at ${firstDifference(this.moduleBytes, this.twinBytes)}`);
     return actual;

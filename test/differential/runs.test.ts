@@ -90,11 +90,11 @@ describe('copyRuns', () => {
     tally.expectEach(['refused', 'list in the target', 'bad run', 'fine'], 20);
   });
 
-  test('agrees with the twin on runs of more than 256 KiB, apart or overlapping', () => {
-    const large = new Pair(32);
+  test('agrees with the twin on runs of more than 2 MiB, apart or overlapping', () => {
+    const large = new Pair(128);
     const tally = new Tally();
-    const start = fc.integer({ min: 100, max: 1_000_000 });
-    const bytes = fc.integer({ min: 262_100, max: 600_000 });
+    const start = fc.integer({ min: 100, max: 5_000_000 });
+    const bytes = fc.integer({ min: 2_097_100, max: 3_000_000 });
     const nearby = fc.oneof(start, fc.integer({ min: 100, max: 400 }));
     const property = fc.property(nearby, nearby, bytes, (source, target, length) => {
       large.reset();

@@ -1,5 +1,5 @@
 import type { ActorId } from '../../base/topology.ts';
-import { planRuns } from '../../kv/plan.ts';
+import { planUnits } from '../../kv/plan.ts';
 import { needHandshake } from './handshake.ts';
 import { endIfComplete } from './notify.ts';
 import { peersAt, post, remoteName, remoteOf } from './sessions.ts';
@@ -56,17 +56,15 @@ function postRead(state: WorkerState, load: LoadOrder, peer: ActorId, layer: num
   const local = state.views[layer]!;
   const remote = state.peerViews.get(peer)![layer]!;
   const runs: number[] = [];
-  planRuns(
-    local,
-    { blocks, firstToken: 0 },
-    remote,
-    { blocks: remoteBlocks, firstToken: 0 },
+  planUnits(
+    { layer: local, blocks, firstUnit: 0 },
+    { layer: remote, blocks: remoteBlocks, firstUnit: 0 },
     tokenFrom,
     tokenTo,
     runs,
   );
-  const from = Math.floor(tokenFrom / local.slots);
-  const to = Math.ceil(tokenTo / local.slots);
+  const from = Math.floor(tokenFrom / local.blockUnits);
+  const to = Math.ceil(tokenTo / local.blockUnits);
   return post(state, {
     peer,
     operation: 'read',

@@ -44,8 +44,8 @@ export function post(state: WorkerState, batch: Omit<PostedBatch, 'tag' | 'queue
 }
 
 function sayWrongSize(state: WorkerState, layer: number): void {
-  const recorded = state.views[layer]!.cellBytes;
-  const real = state.env.views[layer]!.cellBytes;
+  const recorded = state.views[layer]!.parts[0]!.bytes;
+  const real = state.env.views[layer]!.parts[0]!.bytes;
   if (recorded !== real)
     say(
       state,

@@ -1,5 +1,5 @@
+import type { LayerView } from '../../base/cache-view.ts';
 import type { ActorId, BlockId, EngineId, RequestId, TransferId } from '../../base/topology.ts';
-import type { CacheView } from '../../kv/view.ts';
 import type { Emit } from '../../wire/machine.ts';
 import type { BytesMessage } from '../../wire/messages.ts';
 import type { WorkerEnv } from '../plug.ts';
@@ -74,7 +74,7 @@ export interface WorkerState {
   readonly env: WorkerEnv;
   readonly faults: FaultSet;
   /** This rank's caches as registered. */
-  readonly views: readonly CacheView[];
+  readonly views: readonly LayerView[];
   readonly threads: Threads;
   /** Effects of the input at hand; set whenever the world enters this worker. */
   emit: Emit;
@@ -96,7 +96,7 @@ export interface WorkerState {
   /** DP ranks whose handshake has ended. */
   readonly registered: Set<EngineId>;
   /** Caches of each peer rank that was asked. */
-  readonly peerViews: Map<ActorId, readonly CacheView[]>;
+  readonly peerViews: Map<ActorId, readonly LayerView[]>;
   /** Remotes all of whose DP ranks are registered. */
   readonly readyFlags: Set<RemoteId>;
   readonly handshakeEnded: Signal;
@@ -147,7 +147,7 @@ export const THREAD = { listener: 1, executor: 2, notify: 3, firstWriter: 4 } as
 
 const NOTHING: Emit = () => {};
 
-export function createState(env: WorkerEnv, views: readonly CacheView[], faults: FaultSet): WorkerState {
+export function createState(env: WorkerEnv, views: readonly LayerView[], faults: FaultSet): WorkerState {
   return {
     env,
     faults,

@@ -1,8 +1,8 @@
 import { decode, encode } from '@msgpack/msgpack';
+import type { LayerView } from '../../base/cache-view.ts';
 import type { BlockId, RequestId, TransferId } from '../../base/topology.ts';
 import { decodeUtf8, encodeUtf8 } from '../../base/utf8.ts';
 import { packEngineDesc, packMemoryDesc, unpackEngineDesc, unpackMemoryDesc } from '../../io/descriptors.ts';
-import type { CacheView } from '../../kv/view.ts';
 import type { BytesMessage } from '../../wire/messages.ts';
 
 /**
@@ -107,34 +107,83 @@ export function isMetaRequest(bytes: Uint8Array): boolean {
 }
 
 /** Block length of one layer, taken apart: what a peer needs to find a cell in it. */
-const LENGTHS = [
-  'blockStride',
-  'partStride',
-  'tokenStride',
-  'headStride',
-  'cellBytes',
-  'slots',
-  'parts',
-  'headFirst',
-  'headCount',
-] as const;
+function lengthsOf({ parts, blockUnits, unitTokens, headFirst, headCount }: LayerView): number[] {
+  const [first, second] = parts;
+  const { blockStride, unitStride, headStride, bytes } = first!;
+  const partStride = second === undefined ? 0 : second.base - first!.base;
+  return [
+    parts.length,
+    partStride,
+    blockStride,
+    unitStride,
+    headStride,
+    bytes,
+    blockUnits,
+    unitTokens,
+    headFirst,
+    headCount,
+  ];
+}
+
+const PART_NAMES = [['latent'], ['k', 'v']] as const;
+
+/** The inverse, with what the replies say elsewhere. A form is not spoken of: the first connector compares none. */
+function viewOf(
+  layer: number,
+  base: number,
+  bytes: number,
+  blockCount: number,
+  lengths: readonly number[],
+): LayerView {
+  const [partCount, partStride, blockStride, unitStride, headStride, cellBytes] = lengths as [
+    1 | 2,
+    number,
+    number,
+    number,
+    number,
+    number,
+  ];
+  const [blockUnits, unitTokens, headFirst, headCount] = lengths.slice(6) as [number, number, number, number];
+  const parts = PART_NAMES[partCount - 1]!.map((name, index) => ({
+    name,
+    region: 0,
+    base: base + index * partStride,
+    blockStride,
+    unitStride,
+    headStride,
+    bytes: cellBytes,
+    pageUnits: blockUnits,
+  }));
+  return {
+    layer,
+    group: 0,
+    parts,
+    blockCount,
+    blockUnits,
+    unitTokens,
+    headFirst,
+    headCount,
+    form: '',
+    bytes,
+  };
+}
 
 /** First reply: who this engine is and how its caches are laid out. */
-export function engineReplyBytes(name: string, port: number, views: readonly CacheView[]): BytesMessage {
+export function engineReplyBytes(name: string, port: number, views: readonly LayerView[]): BytesMessage {
   const agent = packEngineDesc({ key: name, nodeId: '', hostname: name, host: '127.0.0.1', port, pid: port });
   const bytes = encode({
     engine_id: name,
     agent_metadata: agent,
-    kv_caches_base_addr: views.map((view) => view.base),
+    kv_caches_base_addr: views.map((view) => view.parts[0]!.base),
     num_blocks: views[0]!.blockCount,
-    block_len: views.map((view) => LENGTHS.map((name) => view[name])),
+    block_len: views.map(lengthsOf),
     attn_backend_name: 'SIMULATED',
   });
   return { kind: 'bytes', port: 'handshake', bytes };
 }
 
 /** Second reply: a packed memory descriptor for each layer. */
-export function memoryReplyBytes(name: string, tpRank: number, views: readonly CacheView[]): BytesMessage {
+export function memoryReplyBytes(name: string, tpRank: number, views: readonly LayerView[]): BytesMessage {
   const bytes = encode(views.map((view) => [packMemoryDesc(memoryDescOf(name, tpRank, view))]));
   return { kind: 'bytes', port: 'handshake', bytes };
 }
@@ -142,14 +191,14 @@ export function memoryReplyBytes(name: string, tpRank: number, views: readonly C
 function memoryDescOf(
   engineKey: string,
   deviceId: number,
-  view: CacheView,
+  view: LayerView,
 ): Parameters<typeof packMemoryDesc>[0] {
   return {
     engineKey,
     id: view.layer,
     deviceId,
     deviceBusId: '',
-    data: BigInt(view.base),
+    data: BigInt(view.parts[0]!.base),
     size: BigInt(view.bytes),
     loc: 2,
     ipcHandle: new Uint8Array(64),
@@ -173,22 +222,14 @@ interface EngineReply {
 export function readReplies(
   engineBytes: Uint8Array,
   memoryBytes: Uint8Array,
-): { readonly key: string; readonly views: CacheView[] } {
+): { readonly key: string; readonly views: LayerView[] } {
   const engine = decode(engineBytes) as EngineReply;
   const layers = decode(memoryBytes) as readonly (readonly Uint8Array[])[];
   const { key } = unpackEngineDesc(engine.agent_metadata);
   const views = layers.map(([packed], layer) => {
     const memory = unpackMemoryDesc(packed!);
-    const lengths = Object.fromEntries(
-      LENGTHS.map((name, index) => [name, engine.block_len[layer]![index]!]),
-    ) as { [N in (typeof LENGTHS)[number]]: number };
-    return {
-      layer,
-      base: Number(memory.data),
-      bytes: Number(memory.size),
-      blockCount: engine.num_blocks,
-      ...lengths,
-    };
+    const { data, size } = memory;
+    return viewOf(layer, Number(data), Number(size), engine.num_blocks, engine.block_len[layer]!);
   });
   return { key, views };
 }

@@ -1,5 +1,5 @@
 import type { ActorId, EngineSpec, TransferId } from '../../base/topology.ts';
-import { planRuns } from '../../kv/plan.ts';
+import { planUnits } from '../../kv/plan.ts';
 import { markSent } from './notify.ts';
 import { peersAt, post } from './sessions.ts';
 import { type SaveOrder, say, THREAD, type WorkerState, type WriteTask } from './state.ts';
@@ -123,16 +123,14 @@ function postLayer(
   const runs: number[] = [];
   const local = state.views[layer]!;
   const remote = state.peerViews.get(peer)![layer]!;
-  planRuns(
-    local,
-    { blocks: save.blocks, firstToken: 0 },
-    remote,
-    { blocks: remoteBlocks, firstToken: 0 },
+  planUnits(
+    { layer: local, blocks: save.blocks, firstUnit: 0 },
+    { layer: remote, blocks: remoteBlocks, firstUnit: 0 },
     0,
     save.tokens,
     runs,
   );
-  const blockCount = Math.ceil(save.tokens / local.slots);
+  const blockCount = Math.ceil(save.tokens / local.blockUnits);
   const { transfer, request } = save;
   const tag = post(state, {
     peer,

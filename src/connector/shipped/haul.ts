@@ -1,6 +1,6 @@
 import { move } from '../../base/moves.ts';
 import type { ActorId, TransferId } from '../../base/topology.ts';
-import { planRuns } from '../../kv/plan.ts';
+import { planUnits } from '../../kv/plan.ts';
 import type { Emit } from '../../wire/machine.ts';
 import { LIMITS } from './limits.ts';
 import { HAUL_MOVES, type HaulPhase } from './moves.ts';
@@ -212,7 +212,7 @@ export function onGrant(
 
 /** The grant is in order, its block list reaches as far as its range, and it fits what this side wants to move. */
 function covers(state: WorkerState, haul: Haul, grant: Grant): boolean {
-  const end = grant.firstSlot + grant.blocks.length * state.env.views[0]!.slots;
+  const end = grant.firstSlot + grant.blocks.length * state.env.views[0]!.blockUnits;
   const inOrder = grant.firstSlot <= grant.slotFrom && grant.slotFrom <= grant.slotTo;
   const reaches = grant.slotFrom === grant.slotTo || grant.slotTo <= end;
   // WRITE: D says which part it lacks. READ: P lends the whole prompt and D takes what it lacks.
@@ -254,7 +254,9 @@ function sessionFor(state: WorkerState, peer: HaulPeer, grant: Grant, at: number
 /** Whatever else moved over an outdated session was granted before the fence and is void. */
 function stopVoid(state: WorkerState, fresh: HaulPeer, at: number, emit: Emit): void {
   for (const haul of [...state.hauls.values()]) {
-    const stale = haul.peers.find((peer) => peer.rank === fresh.rank && peer !== fresh && peer.phase === 'Moving');
+    const stale = haul.peers.find(
+      (peer) => peer.rank === fresh.rank && peer !== fresh && peer.phase === 'Moving',
+    );
     if (stale === undefined) continue;
     stopPeer(state, haul, stale, emit);
     settleHaul(state, haul, at, emit);
@@ -285,21 +287,22 @@ function postLayer(
     return stopPeer(state, haul, peer, emit);
   }
   const runs: number[] = [];
-  planRuns(
-    local,
-    { blocks: haul.blocks, firstToken: 0 },
-    remote,
-    { blocks: grant.blocks, firstToken: grant.firstSlot },
+  planUnits(
+    { layer: local, blocks: haul.blocks, firstUnit: 0 },
+    { layer: remote, blocks: grant.blocks, firstUnit: grant.firstSlot },
     from,
     to,
     runs,
   );
   peer.postedTo[layer] = to;
-  const localBlocks = haul.blocks.slice(Math.floor(from / local.slots), Math.ceil(to / local.slots));
+  const localBlocks = haul.blocks.slice(
+    Math.floor(from / local.blockUnits),
+    Math.ceil(to / local.blockUnits),
+  );
   const first = from - grant.firstSlot;
   const remoteBlocks = grant.blocks.slice(
-    Math.floor(first / remote.slots),
-    Math.ceil((to - grant.firstSlot) / remote.slots),
+    Math.floor(first / remote.blockUnits),
+    Math.ceil((to - grant.firstSlot) / remote.blockUnits),
   );
   enqueueRuns(state, session, { haul, peer, layer, runs, localBlocks, remoteBlocks, next: 0 }, emit);
 }

@@ -31,7 +31,7 @@ export function newLeasePeer(state: WorkerState, rank: ActorId): LeasePeer {
 }
 
 function sendGrant(state: WorkerState, lease: Lease, peer: LeasePeer, emit: Emit): void {
-  const slots = state.env.views[0]!.slots;
+  const slots = state.env.views[0]!.blockUnits;
   const firstBlock = Math.floor(lease.slotFrom / slots);
   const lastBlock = Math.ceil(lease.slotTo / slots);
   emit({

@@ -8,7 +8,7 @@ import {
   unpackEngineDesc,
   unpackMemoryDesc,
 } from '../../io/descriptors.ts';
-import { refusalOf } from '../../kv/plan.ts';
+import { refusalOf } from '../../kv/refusal.ts';
 import type { Emit } from '../../wire/machine.ts';
 import type { PeerMessage, RankGeometry } from '../../wire/messages.ts';
 import type { WorkerEnv } from '../plug.ts';

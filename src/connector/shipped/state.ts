@@ -1,5 +1,5 @@
+import type { LayerView } from '../../base/cache-view.ts';
 import type { ActorId, BlockId, EngineId, RequestId, TransferId } from '../../base/topology.ts';
-import type { CacheView } from '../../kv/view.ts';
 import type { RankGeometry } from '../../wire/messages.ts';
 import type { WorkerEnv } from '../plug.ts';
 import type { HaulPhase, LeasePhase, SessionPhase } from './moves.ts';
@@ -146,7 +146,7 @@ export interface Session {
   attempt: number;
   /** The target's fences so far, as it told in the handshake. */
   epoch: number;
-  views: readonly CacheView[];
+  views: readonly LayerView[];
   queuePairs: SessionQueuePair[];
 }
 

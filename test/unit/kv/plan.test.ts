@@ -1,248 +1,37 @@
-import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { UsageError } from '../../../src/base/failure.ts';
-import { createKernelTwin } from '../../../src/kv/kernel-twin.ts';
-import { ALL_FINE, CELL_VIEW_BYTES, writeCellView } from '../../../src/kv/kernels.ts';
-import { planRuns, refusalOf } from '../../../src/kv/plan.ts';
-import {
-  type AxisOrder,
-  type CacheView,
-  headsOfRank,
-  layView,
-  ORDERS,
-  sourceRanks,
-  targetRanks,
-} from '../../../src/kv/view.ts';
-
-// One memory for what the plan does and one for what it should have done.
-
-const MEMORY_BYTES = 1 << 19;
-const VIEW_AT = 64;
-const TABLE_AT = 256;
-const LINEAGE_AT = 1024;
-const RUNS_AT = 2048;
-const REGIONS_AT = 1 << 15;
-
-function newSide() {
-  const buffer = new ArrayBuffer(MEMORY_BYTES);
-  const bytes = new Uint8Array(buffer);
-  return { bytes, words: new Uint32Array(buffer), kernels: createKernelTwin({ buffer }) };
-}
-
-const actual = newSide();
-const wanted = newSide();
-
-/** One rank's cache within one of the memories. */
-interface Rank {
-  readonly view: CacheView;
-  readonly from: number;
-  readonly to: number;
-}
-
-function stamp(
-  side: ReturnType<typeof newSide>,
-  rank: Rank,
-  table: readonly number[],
-  from: number,
-  to: number,
-): void {
-  const { view } = rank;
-  writeCellView(side.words, VIEW_AT, {
-    base: rank.from + view.base,
-    blockStride: view.blockStride,
-    kvStride: view.partStride,
-    tokenStride: view.tokenStride,
-    headStride: view.headStride,
-    cellBytes: view.cellBytes,
-    cellsPerBlock: view.slots,
-    kvCount: view.parts,
-    headCount: view.headCount,
-    headFirst: view.headFirst,
-    layer: view.layer,
-    regionStart: rank.from,
-    regionEnd: rank.to,
-  });
-  expect(VIEW_AT + CELL_VIEW_BYTES).toBeLessThan(TABLE_AT);
-  side.words.set(table, TABLE_AT / 4);
-  for (let i = 0; i < to; i++) side.words[LINEAGE_AT / 4 + i] = 0x1000 + i * 7919;
-  expect(side.kernels.fillStamps(VIEW_AT, TABLE_AT, LINEAGE_AT, from, to)).toBe(ALL_FINE);
-}
-
-const five: readonly AxisOrder[] = ORDERS.filter((order) => order !== 'BN');
-
-interface Engine {
-  readonly order: AxisOrder;
-  readonly tp: number;
-  readonly slots: number;
-  readonly spareBlocks: number;
-  readonly base: number;
-  readonly shuffle: number;
-  /** Blocks of the list's front that the span leaves out. */
-  readonly skipBlocks: number;
-}
-
-const engine = fc.record<Engine>({
-  order: fc.constantFrom(...five),
-  tp: fc.integer({ min: 1, max: 4 }),
-  slots: fc.constantFrom(1, 2, 3, 4, 6),
-  spareBlocks: fc.integer({ min: 0, max: 4 }),
-  base: fc.integer({ min: 0, max: 8 }).map((words) => words * 4),
-  shuffle: fc.integer({ min: 0, max: 1 << 30 }),
-  skipBlocks: fc.integer({ min: 0, max: 2 }),
-});
-
-const pairing = fc
-  .record({
-    source: engine,
-    target: engine,
-    heads: fc.constantFrom(1, 2, 4, 8),
-    latent: fc.integer({ min: 0, max: 4 }).map((value) => value === 0),
-    sameSlots: fc.boolean(),
-    cellBytes: fc.constantFrom(4, 8, 12, 16),
-    layer: fc.integer({ min: 0, max: 3 }),
-    tokens: fc.integer({ min: 0, max: 24 }),
-    fromShare: fc.integer({ min: 0, max: 100 }),
-    pull: fc.boolean(),
-  })
-  .map((drawn) => ({
-    ...drawn,
-    heads: drawn.latent ? 1 : drawn.heads,
-    source: { ...drawn.source, order: drawn.latent ? ('BN' as const) : drawn.source.order },
-    target: {
-      ...drawn.target,
-      order: drawn.latent ? ('BN' as const) : drawn.target.order,
-      slots: drawn.sameSlots ? drawn.source.slots : drawn.target.slots,
-    },
-  }))
-  .filter(({ heads, source, target }) => divides(heads, source.tp) && divides(heads, target.tp));
-
-function divides(heads: number, tp: number): boolean {
-  return heads % tp === 0 || tp % heads === 0;
-}
-
-function shuffled(count: number, seed: number): number[] {
-  const list = Array.from({ length: count }, (_, index) => index);
-  let state = seed >>> 0;
-  for (let i = count - 1; i > 0; i--) {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    const j = state % (i + 1);
-    [list[i], list[j]] = [list[j]!, list[i]!];
-  }
-  return list;
-}
-
-test('every rank pair together writes each wanted cell once with its own stamp and changes no other byte', () => {
-  const seen = {
-    cells: 0,
-    merged: 0,
-    replicated: 0,
-    unequalTp: 0,
-    unequalSlots: 0,
-    indivisibleSlots: 0,
-    skipped: 0,
-    latent: 0,
-  };
-  fc.assert(
-    fc.property(pairing, ({ source, target, heads, cellBytes, layer, tokens, fromShare, pull }) => {
-      const from = Math.floor((tokens * fromShare) / 101);
-      let top = REGIONS_AT;
-      const build = (spec: Engine) => {
-        const listed = Math.ceil(tokens / spec.slots) + 1;
-        const blockCount = listed + spec.spareBlocks;
-        const ranks = Array.from({ length: spec.tp }, (_, tpRank): Rank => {
-          const held = headsOfRank(heads, spec.tp, tpRank);
-          const shape = {
-            order: spec.order,
-            blockCount,
-            slots: spec.slots,
-            cellBytes,
-            headFirst: held.first,
-            headCount: held.count,
-          };
-          const view = layView(layer, spec.base, shape);
-          const rank = { view, from: top, to: top + spec.base + view.bytes };
-          top = (rank.to + 16) & ~3;
-          return rank;
-        });
-        expect(top).toBeLessThan(MEMORY_BYTES);
-        const table = shuffled(blockCount, spec.shuffle).slice(0, listed);
-        // A span may begin at any block border at or before the first token wanted.
-        const skip = Math.min(spec.skipBlocks, Math.floor(from / spec.slots));
-        seen.skipped += skip > 0 ? 1 : 0;
-        return { ranks, table, span: { blocks: table.slice(skip), firstToken: skip * spec.slots } };
-      };
-      const here = build(source);
-      const there = build(target);
-      for (let i = REGIONS_AT; i < top; i++) actual.bytes[i] = (i * 31) & 0xff;
-      for (const rank of here.ranks) stamp(actual, rank, here.table, 0, tokens);
-      wanted.bytes.set(actual.bytes);
-      for (const rank of there.ranks) stamp(wanted, rank, there.table, from, tokens);
-
-      const writes = new Uint8Array(MEMORY_BYTES);
-      there.ranks.forEach((to, targetRank) => {
-        for (const sourceRank of sourceRanks(heads, source.tp, target.tp, targetRank)) {
-          expect(targetRanks(heads, source.tp, target.tp, sourceRank)).toContain(targetRank);
-          const fromRank = here.ranks[sourceRank]!;
-          const runs: number[] = [];
-          if (pull) planRuns(to.view, there.span, fromRank.view, here.span, from, tokens, runs);
-          else planRuns(fromRank.view, here.span, to.view, there.span, from, tokens, runs);
-          for (let i = 0; i < runs.length; i += 3) {
-            const [sourceAt, targetAt] = pull ? [runs[i + 1]!, runs[i]!] : [runs[i]!, runs[i + 1]!];
-            actual.words.set([sourceAt, targetAt, runs[i + 2]!], RUNS_AT / 4 + i);
-            for (let byte = 0; byte < runs[i + 2]!; byte++) writes[to.from + targetAt + byte]!++;
-            seen.merged += runs[i + 2]! > cellBytes ? 1 : 0;
-          }
-          expect(RUNS_AT + runs.length * 4).toBeLessThanOrEqual(REGIONS_AT);
-          const outcome = actual.kernels.copyRuns(
-            RUNS_AT,
-            runs.length / 3,
-            fromRank.from,
-            fromRank.to,
-            to.from,
-            to.to,
-          );
-          expect(outcome).toBe(ALL_FINE);
-        }
-      });
-
-      const differs = firstDifference(actual.bytes, wanted.bytes, REGIONS_AT, top);
-      expect(differs).toBe(-1);
-      const parts = source.order === 'BN' ? 1 : 2;
-      const cells = there.ranks.reduce((sum, { view }) => sum + view.headCount * parts * (tokens - from), 0);
-      expect(writes.reduce((sum, count) => sum + count, 0)).toBe(cells * cellBytes);
-      expect(Math.max(...writes.subarray(REGIONS_AT, top + 1))).toBe(cells > 0 ? 1 : 0);
-
-      seen.cells += cells;
-      seen.replicated += heads < source.tp || heads < target.tp ? 1 : 0;
-      seen.unequalTp += source.tp !== target.tp ? 1 : 0;
-      seen.unequalSlots += source.slots !== target.slots ? 1 : 0;
-      seen.indivisibleSlots += source.slots % target.slots !== 0 && target.slots % source.slots !== 0 ? 1 : 0;
-      seen.latent += source.order === 'BN' ? 1 : 0;
-    }),
-    { seed: 42, numRuns: 600 },
-  );
-  for (const [what, count] of Object.entries(seen)) expect([what, count > 30]).toEqual([what, true]);
-});
-
-function firstDifference(left: Uint8Array, right: Uint8Array, from: number, to: number): number {
-  for (let i = from; i < to; i++) if (left[i] !== right[i]) return i;
-  return -1;
-}
+import { layoutByName } from '../../../src/kv/layouts.ts';
+import { planLayer, planPart, planUnits } from '../../../src/kv/plan.ts';
+import { type AxisOrder, type LayerView, layView, type PartView } from '../../../src/kv/view.ts';
 
 describe('runs of equal layouts', () => {
   const N = 4;
   const H = 4;
   const BLOCKS = 8;
-  const view = (order: AxisOrder, headFirst = 0, headCount = order === 'BN' ? 1 : H): CacheView =>
-    layView(0, 0, { order, blockCount: BLOCKS, slots: N, cellBytes: 16, headFirst, headCount });
+  const view = (order: AxisOrder, headFirst = 0, headCount = order === 'BN' ? 1 : H): LayerView =>
+    layView(0, 0, {
+      order,
+      blockCount: BLOCKS,
+      blockUnits: N,
+      unitTokens: 1,
+      cellBytes: 16,
+      headFirst,
+      headCount,
+    });
   const runsOf = (
-    local: CacheView,
-    remote: CacheView,
+    local: LayerView,
+    remote: LayerView,
     blocks: readonly number[],
     tokens = blocks.length * N,
   ): number => {
     const runs: number[] = [];
-    planRuns(local, { blocks, firstToken: 0 }, remote, { blocks, firstToken: 0 }, 0, tokens, runs);
+    planUnits(
+      { layer: local, blocks, firstUnit: 0 },
+      { layer: remote, blocks, firstUnit: 0 },
+      0,
+      tokens,
+      runs,
+    );
     return runs.length / 3;
   };
 
@@ -305,17 +94,16 @@ describe('runs of equal layouts', () => {
     const remote = layView(0, 0, {
       order: 'KBNH',
       blockCount: 3,
-      slots: N,
+      blockUnits: N,
+      unitTokens: 1,
       cellBytes: 16,
       headFirst: 0,
       headCount: H,
     });
     const runs: number[] = [];
-    planRuns(
-      view('KBNH'),
-      { blocks: [7], firstToken: 0 },
-      remote,
-      { blocks: [1], firstToken: 0 },
+    planUnits(
+      { layer: view('KBNH'), blocks: [7], firstUnit: 0 },
+      { layer: remote, blocks: [1], firstUnit: 0 },
       0,
       N,
       runs,
@@ -340,16 +128,108 @@ function codeOf(run: () => unknown): string {
   return 'accepted';
 }
 
+describe('two parts', () => {
+  const sideOf = (layer: LayerView) => ({ layer, blocks: [2, 0, 1], firstUnit: 0 });
+  const shape = { blockCount: 3, unitTokens: 1, cellBytes: 8, headFirst: 0, headCount: 2 } as const;
+  const paired = layView(0, 0, { ...shape, order: 'KBNH', blockUnits: 4 });
+  const [k, v] = paired.parts as [PartView, PartView];
+  const bytes = paired.bytes;
+
+  /** Each byte here with its byte there, whatever the runs. */
+  function bytePairs(runs: readonly number[]): string[] {
+    const pairs: string[] = [];
+    for (let i = 0; i < runs.length; i += 3)
+      for (let byte = 0; byte < runs[i + 2]!; byte++) pairs.push(`${runs[i]! + byte} ${runs[i + 1]! + byte}`);
+    return pairs.sort();
+  }
+
+  test.each<[string, LayerView]>([
+    ['lie alike', paired],
+    ['are named the other way round', { ...paired, parts: [v, k] }],
+    [
+      'lie the other way round',
+      {
+        ...paired,
+        parts: [
+          { ...k, base: v.base },
+          { ...v, base: k.base },
+        ],
+      },
+    ],
+    [
+      'have pages of their own',
+      { ...paired, parts: [k, { ...v, base: bytes, pageUnits: 2, blockStride: 32 }] },
+    ],
+    [
+      'have gaps of their own',
+      { ...paired, parts: [k, { ...v, base: bytes, unitStride: 20, blockStride: 80 }] },
+    ],
+    ['have blocks of their own', { ...paired, parts: [k, { ...v, base: bytes, blockStride: 96 }] }],
+    [
+      'have heads of their own',
+      { ...paired, parts: [k, { ...v, base: bytes, unitStride: 24, headStride: 12, blockStride: 96 }] },
+    ],
+  ])('that %s on one side move as they do one by one', (_, odd) => {
+    for (const [here, there] of [
+      [odd, paired],
+      [paired, odd],
+      [odd, odd],
+    ] as const) {
+      const together: number[] = [];
+      planUnits(sideOf(here), sideOf(there), 1, 11, together);
+      const oneByOne: number[] = [];
+      for (const part of here.parts) {
+        const peer = there.parts.find(({ name }) => name === part.name)!;
+        planPart({ ...sideOf(here), part }, { ...sideOf(there), part: peer }, 1, 11, oneByOne);
+      }
+      expect(bytePairs(together)).toEqual(bytePairs(oneByOne));
+      expect(bytePairs(together)).toHaveLength(10 * 2 * 2 * 8);
+    }
+  });
+
+  test('in regions of their own are walked one by one, K first', () => {
+    const apart = { ...paired, parts: [k, { ...v, region: 1 }] };
+    const runs: number[] = [];
+    planUnits(sideOf(apart), sideOf(paired), 0, 4, runs);
+    expect(runs).toEqual([2 * 64, 2 * 64, 64, bytes / 2 + 2 * 64, bytes / 2 + 2 * 64, 64]);
+  });
+});
+
+test('heads that lie further apart than blocks are walked outside the list, so that blocks that touch join', () => {
+  const [layer] = layoutByName('unified-lhbnc', {
+    layerFirst: 0,
+    layerCount: 1,
+    blockCount: 6,
+    blockTokens: 4,
+    headFirst: 0,
+    headCount: 3,
+    headSize: 8,
+    dtype: 'fp8',
+    elementBytes: 1,
+  });
+  const side = { layer: layer!, blocks: [1, 2, 3], firstToken: 0 };
+  const runs: number[] = [];
+  planLayer(side, side, 0, 12, runs);
+  expect(runs).toEqual(
+    [0, 1, 2].flatMap((head) =>
+      Array(2)
+        .fill((head * 6 + 1) * 64)
+        .concat(3 * 64),
+    ),
+  );
+});
+
 describe('refusals', () => {
   const view = layView(2, 0, {
     order: 'BKNH',
     blockCount: 4,
-    slots: 4,
+    blockUnits: 4,
+    unitTokens: 1,
     cellBytes: 16,
     headFirst: 0,
     headCount: 2,
   });
-  const span = (blocks: readonly number[], firstToken = 0) => ({ blocks, firstToken });
+  const span = (blocks: readonly number[], firstUnit = 0) => ({ layer: view, blocks, firstUnit });
 
   test.each([
     ['a local list that is too short', span([0]), span([0, 1]), 0, 5, 'PLAN-RANGE'],
@@ -364,23 +244,35 @@ describe('refusals', () => {
     ['nothing for no token and no list', span([]), span([]), 3, 3, 'accepted'],
   ])('a plan refuses %s', (_, local, remote, from, to, code) => {
     const runs: number[] = [];
-    expect(codeOf(() => planRuns(view, local, view, remote, from, to, runs))).toBe(code);
+    expect(codeOf(() => planUnits(local, remote, from, to, runs))).toBe(code);
   });
 
-  test('views of unequal cells or parts are refused by name, others not', () => {
-    const shape = {
-      order: 'BKNH',
-      blockCount: 4,
-      slots: 4,
-      cellBytes: 16,
-      headFirst: 0,
-      headCount: 1,
-    } as const;
-    const other = (change: object) => layView(2, 0, { ...shape, ...change });
-    expect(refusalOf(view, other({ cellBytes: 32 }))).toBe(
-      'layer 2: a cell has 16 bytes here and 32 bytes at the peer',
-    );
-    expect(refusalOf(view, other({ order: 'BN' }))).toBe('layer 2: 2 parts here, 1 at the peer');
-    expect(refusalOf(view, other({ order: 'KBHN', blockCount: 9, slots: 2 }))).toBe('');
+  const tokens = (change: object, firstToken = 0) => ({
+    layer: { ...view, ...change },
+    blocks: [0],
+    firstToken,
+  });
+
+  test.each([
+    ['units of other tokens at the peer', tokens({ unitTokens: 2 }), tokens({}), 'PLAN-RANGE'],
+    [
+      'a list that begins within a unit',
+      tokens({ unitTokens: 4 }, 2),
+      tokens({ unitTokens: 4 }),
+      'PLAN-RANGE',
+    ],
+    ['nothing of units of four tokens', tokens({ unitTokens: 4 }), tokens({ unitTokens: 4 }), 'accepted'],
+  ])('a plan in tokens refuses %s', (_, local, remote, code) => {
+    expect(codeOf(() => planLayer(local, remote, 2, 3, []))).toBe(code);
+  });
+
+  test('a plan in tokens moves the whole of every unit it touches, and nothing for no token', () => {
+    const side = tokens({ unitTokens: 4 });
+    const cells = (from: number, to: number): number => {
+      const runs: number[] = [];
+      planLayer(side, side, from, to, runs);
+      return runs.reduce((sum, value, index) => sum + (index % 3 === 2 ? value : 0), 0) / (2 * 2 * 16);
+    };
+    expect([cells(0, 4), cells(3, 5), cells(5, 6), cells(6, 6), cells(0, 16)]).toEqual([1, 2, 1, 0, 4]);
   });
 });

@@ -12,7 +12,8 @@ const layer = fc
   .record({
     order: fc.constantFrom('KBNH', 'BKHN', 'BHNK'),
     blockCount: fc.integer({ min: 1, max: 300 }),
-    slots: fc.integer({ min: 1, max: 16 }),
+    blockUnits: fc.integer({ min: 1, max: 16 }),
+    unitTokens: fc.constantFrom(1, 16),
     cellBytes: fc.constantFrom(16, 32, 1152),
     headFirst: fc.nat({ max: 8 }),
     headCount: fc.integer({ min: 1, max: 8 }),

@@ -1,0 +1,74 @@
+/**
+ * How one layer's KV cache lies in memory, as plain data: what a rank knows of its own caches and tells a peer in the
+ * handshake. Every layout of every engine is an instance; docs/LAYOUTS.md says how. Offsets, strides and sizes are bytes.
+ *
+ * A *unit* is the smallest piece of a layer's tokens that can be moved by itself: one token; or all tokens of a page when
+ * they are interleaved (shuffled forms), when the page is one state (Mamba), or when the simulator counts whole blocks.
+ * A *page* is a physical block of the tensor (a kernel block); a *block* is what block lists name, one or more pages.
+ */
+
+/** One named piece of content of every (unit, head): the K vector, the V vector, a scale. */
+export interface PartView {
+  /** 'k', 'v', 'latent', 'rope', 'scale', 'kScale', 'vScale', 'index', 'conv', 'ssm', 'state'. */
+  readonly name: string;
+  /** Index of the registered region at its rank that holds the part. */
+  readonly region: number;
+  /** Offset of page 0, unit 0, first head within the region. */
+  readonly base: number;
+  /** From one page to the next. */
+  readonly blockStride: number;
+  /** From one unit of a page to the next. */
+  readonly unitStride: number;
+  readonly headStride: number;
+  /** Contiguous content of one (unit, head). */
+  readonly bytes: number;
+  /** Units of a page, at least 1. */
+  readonly pageUnits: number;
+}
+
+export interface LayerView {
+  /** The model's number of the layer. */
+  readonly layer: number;
+  /** Index of the cache group whose block list the layer uses. */
+  readonly group: number;
+  readonly parts: readonly PartView[];
+  /** Blocks that a block list may name: 0 to `blockCount` - 1. */
+  readonly blockCount: number;
+  /** Units of a block, a multiple of every part's `pageUnits`. */
+  readonly blockUnits: number;
+  /** Tokens of a unit. */
+  readonly unitTokens: number;
+  /** The model's number of the first head held here. */
+  readonly headFirst: number;
+  readonly headCount: number;
+  /** Data type and content; equal on both sides of a transfer, such as 'bf16 k128 v128'. */
+  readonly form: string;
+  /** Content of all blocks, without padding and without other layers of the same tensor. */
+  readonly bytes: number;
+}
+
+/** The numbers of each of the two, for checks at a border. */
+export const PART_NUMBERS = [
+  'region',
+  'base',
+  'blockStride',
+  'unitStride',
+  'headStride',
+  'bytes',
+  'pageUnits',
+] as const satisfies readonly (keyof PartView)[];
+export const LAYER_NUMBERS = [
+  'layer',
+  'group',
+  'blockCount',
+  'blockUnits',
+  'unitTokens',
+  'headFirst',
+  'headCount',
+  'bytes',
+] as const satisfies readonly (keyof LayerView)[];
+
+/** Tokens of a block. */
+export function blockTokensOf(view: LayerView): number {
+  return view.blockUnits * view.unitTokens;
+}

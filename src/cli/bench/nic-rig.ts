@@ -1,0 +1,114 @@
+import { believe } from '../../base/failure.ts';
+import { BackendType, MemoryLocationType, StatusCode } from '../../io/codes.ts';
+import { createBackend } from '../../io/engine/backends.ts';
+import {
+  answered,
+  complete,
+  createEngine,
+  createSession,
+  registerMemory,
+  registerRemoteEngine,
+  serve,
+  sessionTransfer,
+} from '../../io/engine/engine.ts';
+import type { Host, Machine } from '../../io/engine/host.ts';
+import type { IOEngine, Session } from '../../io/engine/state.ts';
+import type { NicTimes } from '../../io/profiles.ts';
+import { RDMA_DEFAULTS, type RdmaBackendConfig } from '../../io/rdma-config.ts';
+import type { BatchEntries } from '../../io/submission.ts';
+import { createStatus } from '../../io/transfer-status.ts';
+import { createVerbs, landNext, type Mover, type VerbsSim, verbsOf } from '../../io/verbs-sim.ts';
+
+/** Two engines over simulated verbs, to be timed. */
+export interface NicRig {
+  readonly sim: VerbsSim;
+  readonly engines: ReadonlyMap<string, IOEngine>;
+  readonly session: Session;
+  nextId: number;
+}
+
+const MACHINE: Machine = {
+  nodeId: 'bench',
+  hostname: 'bench',
+  pid: 1,
+  nics: [
+    {
+      name: 'nic0',
+      gbps: 400,
+      numaNode: 0,
+      limits: { maxQpWr: 16_384, maxSge: 30, maxCqe: 65_536, maxMessageBytes: 2 ** 31, vendor: 'mellanox' },
+    },
+  ],
+  gpus: [{ busId: '0000:01:00.0', numaNode: 0, nics: [0], fabricCapable: false }],
+  peerAccess: () => false,
+};
+
+const PORTS = { initiator: 9001, target: 9002 };
+
+export function createNicRig(
+  times: NicTimes,
+  config: Partial<RdmaBackendConfig>,
+  bytes: number,
+  move: Mover = () => undefined,
+): NicRig {
+  const engines = new Map<string, IOEngine>();
+  const sim = createVerbs(times, move);
+  for (const [key, port] of Object.entries(PORTS)) {
+    const engine = createEngine({ key, port, machine: MACHINE, hostPort: hostOf(sim, engines, key) });
+    engines.set(key, engine);
+    createBackend(engine, BackendType.RDMA, { ...RDMA_DEFAULTS, ...config });
+  }
+  const [initiator, target] = [...engines.values()];
+  registerRemoteEngine(initiator, target.desc);
+  registerRemoteEngine(target, initiator.desc);
+  const [local, remote] = [initiator, target].map((engine, index) => {
+    const address = BigInt(index + 1) << 40n;
+    return registerMemory(engine, { address, bytes: BigInt(bytes), loc: MemoryLocationType.CPU });
+  });
+  let session: Session | undefined;
+  createSession(initiator, local, remote, (outcome) => {
+    if (outcome.kind === 'session') session = outcome.session;
+  });
+  believe(session !== undefined, 'INV-VERBS-1', 'no session to bench');
+  return { sim, engines, session, nextId: 0 };
+}
+
+function hostOf(sim: VerbsSim, engines: ReadonlyMap<string, IOEngine>, key: string): Host {
+  return {
+    ...verbsOf(sim, key, (nic) => `${key}/${nic}`),
+    listen: (_, port) => port,
+    request: (exchange, peer, frame) => {
+      const reply = serve(engines.get(peer.key)!, frame);
+      answered(engines.get(key)!, exchange, reply!);
+    },
+    arm: () => undefined,
+    startCopy: () => 'no copies here',
+    copyDone: () => false,
+    log: () => undefined,
+    processEnds: () => undefined,
+  };
+}
+
+/** One batch from its call to its success. @returns nanoseconds of the simulated clock */
+export function runBatch(rig: NicRig, operation: 'read' | 'write', entries: BatchEntries): number {
+  const { sim, engines, session } = rig;
+  const started = sim.nowNanos;
+  const status = createStatus();
+  const initiator = engines.get('initiator')!;
+  sessionTransfer(initiator, session, { operation, entries, transferId: rig.nextId, status });
+  rig.nextId += 1;
+  let took = 0;
+  while (landNext(sim)) {
+    for (const { processId, completion } of sim.completions) complete(engines.get(processId)!, completion);
+    sim.completions.length = 0;
+    if (took === 0 && status.code === StatusCode.SUCCESS) took = sim.nowNanos - started;
+  }
+  believe(status.code === StatusCode.SUCCESS, 'INV-VERBS-1', `a bench batch ended with ${status.message}`);
+  return took;
+}
+
+/** Requests with a byte between them, as upstream's script lays them, so that nothing merges. */
+export function strided(batch: number, bytes: number): BatchEntries {
+  const offsets = Array.from({ length: batch }, (_, index) => index * (bytes + 1));
+  return { localOffsets: offsets, remoteOffsets: offsets, sizes: offsets.map(() => bytes) };
+}

@@ -1,0 +1,132 @@
+import { existsSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { type Command, Option } from 'commander';
+import { UsageError } from '../base/failure.ts';
+import { PROFILES } from '../io/nic.ts';
+import { planPicture } from '../report/plan-picture.ts';
+import { planText } from '../report/plan-text.ts';
+import { readText } from './harness.ts';
+import { wholeNumber } from './options.ts';
+import { EXIT, print, printJson } from './output.ts';
+import { planOf } from './plan/compute.ts';
+import { PLANNED_LAYOUTS } from './plan/layout-choice.ts';
+import { readModelConfig } from './plan/model-config.ts';
+import { CACHE_DTYPES, type CacheDtype, type ModelSpec } from './plan/model-spec.ts';
+import { MODEL_NAMES, modelByName } from './plan/models.ts';
+import type { Placement } from './plan/ranks.ts';
+import { readSide } from './plan/side-spec.ts';
+
+interface PlanFlags {
+  readonly model: string;
+  readonly kvDtype: 'auto' | CacheDtype;
+  readonly prefill: string;
+  readonly decode: string;
+  readonly tokens: number;
+  readonly prefix: number;
+  readonly mode: 'read' | 'write';
+  readonly nic: keyof typeof PROFILES;
+  readonly chunking: 'on' | 'off';
+  readonly placement: Placement;
+  readonly sliding: 'whole' | 'window';
+  readonly json?: boolean;
+  readonly svg?: string;
+}
+
+const TOKENS_MAX = 16_777_216;
+const TOKENS_DEFAULT = 4096;
+
+const HELP = `
+A side is key=value pairs with commas between them, all optional:
+  tp, pp        ranks that share the heads, and the layers (1)
+  block         tokens of a block (16)
+  kernel-block  tokens of a kernel block, in which the memory is laid out (block)
+  layout        ${PLANNED_LAYOUTS.slice(0, 5).join(', ')},
+                ${PLANNED_LAYOUTS.slice(5, 11).join(', ')},
+                ${PLANNED_LAYOUTS.slice(11, 17).join(', ')},
+                ${PLANNED_LAYOUTS.slice(17).join(', ')}
+                (kv-first-hnd; mla for a latent cache)
+  blocks        blocks of a rank's cache (twice what the request needs)
+  stages        layers of each pipeline stage, as in 30+31 (vLLM's default split)
+  dtype         as --kv-dtype, for this side only
+
+docs/PLAN.md says what the columns mean and what the predicted time is made of.`;
+
+export function addPlan(program: Command, finish: (code: number) => void): void {
+  const tokens = new Option('--tokens <n>', 'tokens of the prompt').argParser(wholeNumber(1, TOKENS_MAX));
+  const prefix = new Option('--prefix <n>', 'of these, tokens that D holds already').argParser(
+    wholeNumber(0, TOKENS_MAX),
+  );
+  const among = (flag: string, text: string, names: readonly string[], usual: string): Option =>
+    new Option(flag, text).choices(names).default(usual);
+  program
+    .command('plan')
+    .description('what one KV transfer takes: who sends what to whom, runs, bytes, work requests, time')
+    .addOption(
+      new Option(
+        '--model <name>',
+        `a config.json, or one of: ${MODEL_NAMES.join(', ')}`,
+      ).makeOptionMandatory(),
+    )
+    .addOption(new Option('--prefill <side>', 'shape of P, such as tp=8,block=16').default('tp=1'))
+    .addOption(new Option('--decode <side>', 'shape of D').default('tp=1'))
+    .addOption(tokens.default(TOKENS_DEFAULT))
+    .addOption(prefix.default(0))
+    .addOption(among('--mode <mode>', 'who moves the KV', ['read', 'write'], 'write'))
+    .addOption(among('--kv-dtype <type>', 'of the cache', ['auto', ...CACHE_DTYPES], 'auto'))
+    .addOption(among('--nic <profile>', 'what the time is predicted with', Object.keys(PROFILES), 'plain'))
+    .addOption(
+      among('--chunking <switch>', 'whether the engine cuts long work requests', ['on', 'off'], 'off'),
+    )
+    .addOption(
+      among('--placement <how>', "how the request's blocks lie", ['contiguous', 'scattered'], 'contiguous'),
+    )
+    .addOption(among('--sliding <what>', 'of layers with a window, moved', ['whole', 'window'], 'whole'))
+    .option('--svg <file>', 'draw it')
+    .option('--json', 'one JSON document on standard output')
+    .addHelpText('after', HELP)
+    .action((flags: PlanFlags) => finish(plan(flags)));
+}
+
+function plan(flags: PlanFlags): number {
+  const { model: source, tokens, prefix } = flags;
+  if (prefix >= tokens)
+    throw new UsageError('FLAG', `--prefix ${prefix}: must be below --tokens ${tokens}, or nothing is moved`);
+  const prefill = readSide('--prefill', flags.prefill);
+  const decode = readSide('--decode', flags.decode);
+  const model = modelOf(source);
+  const dtype = flags.kvDtype === 'auto' ? model.dtype : flags.kvDtype;
+  if (dtype === null)
+    throw new UsageError('MODEL-CONFIG', `${source}: torch_dtype: is missing; add it or give --kv-dtype`);
+  const report = planOf({ ...flags, model, dtype, prefill, decode, chunking: flags.chunking === 'on' });
+  if (flags.svg !== undefined) writeWhole(flags.svg, planPicture(report));
+  if (flags.json) printJson(report);
+  else print(planText(report));
+  return EXIT.fine;
+}
+
+function modelOf(source: string): ModelSpec {
+  const named = modelByName(source);
+  if (named !== undefined) return named;
+  if (!existsSync(source) && !/[./\\]/.test(source))
+    throw new UsageError(
+      'MODEL',
+      `${JSON.stringify(source)} is neither a file nor a known model; use a config.json or one of ${MODEL_NAMES.join(', ')}`,
+    );
+  return readModelConfig(readText(source), source);
+}
+
+/** Writes a file whole or not at all; a link stays one. @throws UsageError FILE */
+function writeWhole(path: string, text: string): void {
+  let draft = '';
+  try {
+    const target = existsSync(path) ? realpathSync(path) : path;
+    if (existsSync(target) && !statSync(target).isFile())
+      throw new UsageError('FILE', `${path}: cannot be written: it is no file`);
+    draft = `${target}.${process.pid}.tmp`;
+    writeFileSync(draft, text, { flag: 'wx' });
+    renameSync(draft, target);
+  } catch (error) {
+    if (draft !== '') rmSync(draft, { force: true });
+    if (error instanceof UsageError) throw error;
+    throw new UsageError('FILE', `${path}: cannot be written: ${(error as Error).message}`);
+  }
+}

@@ -1,0 +1,122 @@
+import { BackendType, StatusCode } from '../codes.ts';
+import {
+  autoXgmiEnabled,
+  checkConfig,
+  overrideConfig,
+  type RdmaBackendConfig,
+  sendQueueBackoffMicros,
+} from '../rdma-config.ts';
+import { updateStatus } from '../transfer-status.ts';
+import { XGMI_ONLY_PORT } from './routing.ts';
+import type { CopyBackend, IOEngine, RdmaBackend } from './state.ts';
+
+/** Making and removing backends (mori-io.md A4, A5). Each rule gives null, or the text of upstream's exception. */
+
+export function createBackend(engine: IOEngine, type: number, config: RdmaBackendConfig): string | null {
+  if (engine.ended !== null) return engine.ended;
+  if (type === BackendType.RDMA) return createRdma(engine, config);
+  if (type === BackendType.XGMI) engine.xgmi ??= copyBackend('xgmi');
+  else if (type === BackendType.FABRIC) engine.fabric ??= copyBackend('fabric');
+  else
+    return endOrThrow(engine, engine.surprises.assertsAbort, 'abort', `backend type ${type} does not exist`);
+  return null;
+}
+
+function copyBackend(kind: CopyBackend['kind']): CopyBackend {
+  return { kind, hasCopyKernel: false, events: new Map() };
+}
+
+/** The process ends, as upstream's does, or the caller hears of it. */
+export function endOrThrow(engine: IOEngine, ends: boolean, how: 'abort' | 'exit 255', text: string): string {
+  if (ends) {
+    engine.ended = text;
+    engine.host.processEnds(how, text);
+  }
+  return text;
+}
+
+function createRdma(engine: IOEngine, config: RdmaBackendConfig): string | null {
+  if (engine.rdma !== null) {
+    engine.host.log('warn', 'the RDMA backend is there already');
+    return null;
+  }
+  if (engine.machine.nics.length === 0) return fallBackToXgmi(engine);
+  if (engine.desc.port === XGMI_ONLY_PORT) {
+    return 'IOEngineConfig.port=1 is reserved as XGMI-only fallback sentinel';
+  }
+  const refusal = buildRdma(engine, config);
+  if (refusal !== null) return refusal;
+  if (autoXgmiEnabled(engine.environment)) engine.xgmi ??= copyBackend('xgmi');
+  return null;
+}
+
+/** Without a NIC, XGMI may stand in if the environment allows it and a GPU is there. */
+function fallBackToXgmi(engine: IOEngine): string | null {
+  if (!autoXgmiEnabled(engine.environment)) {
+    return 'no active RDMA device on this host; set MORI_DISABLE_AUTO_XGMI=0 to enable XGMI-only fallback';
+  }
+  if (engine.machine.gpus.length === 0) {
+    return 'no active RDMA device and no usable GPU P2P; cannot create any backend';
+  }
+  engine.desc.port = XGMI_ONLY_PORT;
+  engine.xgmi ??= copyBackend('xgmi');
+  return null;
+}
+
+function buildRdma(engine: IOEngine, wanted: RdmaBackendConfig): string | null {
+  const { environment, machine, surprises, desc, host } = engine;
+  const { config, warnings } = overrideConfig(wanted, environment);
+  for (const warning of warnings) host.log('warn', warning);
+  const complaint = checkConfig(config, !surprises.configUnchecked);
+  if (complaint !== null) return complaint;
+  const exits = surprises.environmentExits;
+  if (machine.gpus.length === 0) return endOrThrow(engine, exits, 'exit 255', 'rocm-smi reports no GPU');
+  const port = host.listen(desc.host, desc.port);
+  if (port === null) return endOrThrow(engine, exits, 'exit 255', `port ${desc.port} is in use`);
+  desc.port = port;
+  engine.rdma = emptyRdma(config, sendQueueBackoffMicros(environment));
+  if (surprises.lateBackendForgets) return null;
+  for (const [id, memory] of engine.memories) engine.rdma.memories.set(id, memory);
+  for (const [key, peer] of engine.remoteEngines) engine.rdma.remoteEngines.set(key, peer);
+  return null;
+}
+
+function emptyRdma(config: RdmaBackendConfig, backoffMicros: number): RdmaBackend {
+  return {
+    config,
+    backoffMicros,
+    memories: new Map(),
+    remoteEngines: new Map(),
+    remotes: new Map(),
+    byQpn: new Map(),
+    regions: new Map(),
+    pool: new Map(),
+    cached: new Map(),
+    exchanges: new Map(),
+    queues: new Map(),
+    waiters: new Map(),
+    dead: new Set(),
+    transfers: new Set(),
+    nextEndpointId: 1,
+    nextExchange: 1,
+    nextWaiter: 1,
+    nicTurn: 0,
+  };
+}
+
+/** A type that is not there is no matter. What was under way stays so for ever upstream; sessions dangle. */
+export function removeBackend(engine: IOEngine, type: number): void {
+  if (type === BackendType.XGMI) engine.xgmi = null;
+  if (type === BackendType.FABRIC) engine.fabric = null;
+  if (type !== BackendType.RDMA || engine.rdma === null) return;
+  const { transfers, waiters } = engine.rdma;
+  engine.rdma = null;
+  if (engine.surprises.removeStrands) return;
+  const statuses = [
+    ...[...transfers].map(({ status }) => status),
+    ...[...waiters.values()].map(({ call }) => call.status),
+  ];
+  for (const status of statuses) {
+    if (status !== null) updateStatus(status, StatusCode.ERR_BAD_STATE, 'the backend was removed');
+  }
+}

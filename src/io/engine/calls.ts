@@ -1,0 +1,186 @@
+import { failed, StatusCode } from '../codes.ts';
+import { type BatchEntries, chainLength, formWorkRequests, planChains } from '../submission.ts';
+import { setStatusCode, type TransferStatus, updateStatus } from '../transfer-status.ts';
+import { takeWaiters } from './credit.ts';
+import { advanceNotification, expireNotification } from './notify.ts';
+import { connectAnew } from './repair.ts';
+import type {
+  Call,
+  Endpoint,
+  IOEngine,
+  RdmaBackend,
+  Result,
+  Session,
+  Slice,
+  Transfer,
+  Waiter,
+} from './state.ts';
+import { advanceSlice, drainOrphans, expireSlice } from './submit.ts';
+import { type SliceShare, sliceForWorkers } from './workers.ts';
+
+/** The life of a call: slices are posted, then the target is notified, then upstream's caller is let go (A7, A9, A10). */
+
+export function createCall(operation: 'read' | 'write', transferId: number, status: TransferStatus): Call {
+  return {
+    operation,
+    transferId,
+    status,
+    session: null,
+    phase: 'creating',
+    slices: [],
+    reserved: 0,
+    waiter: null,
+    owesNotification: false,
+    threw: null,
+    dataDone: false,
+  };
+}
+
+/** A session call. `single` is Read or Write of one range: it never uses workers and posts chains of one (A7). */
+export function startCall(
+  engine: IOEngine,
+  backend: RdmaBackend,
+  session: Session,
+  call: Call,
+  entries: BatchEntries,
+  single: boolean,
+): void {
+  setStatusCode(call.status, StatusCode.IN_PROGRESS);
+  session.endpoints.forEach((endpoint, index) => {
+    connectAnew(engine, backend, endpoint);
+    drainOrphans(engine, endpoint, session.lkeys[index], session.rkeys[index]);
+  });
+  call.session = session;
+  call.phase = 'posting';
+  const transfer: Transfer = { call, status: call.status, total: 0, finished: 0 };
+  const shares = refusalOf(engine, backend, session) ?? sharesOf(engine, session, call, entries, single);
+  if (engine.ended !== null) return;
+  if ('code' in shares) {
+    conclude(engine, backend, call, shares);
+    return;
+  }
+  call.slices = shares.map((share) => makeSlice(engine, backend, call, transfer, share, single));
+  for (const slice of call.slices) advanceSlice(engine, backend, slice);
+  settle(engine, backend, call);
+}
+
+function refusalOf(engine: IOEngine, backend: RdmaBackend, session: Session): Result | null {
+  if (engine.surprises.deadKeysStay || !backend.dead.has(session.local.id)) return null;
+  return { code: StatusCode.ERR_BAD_STATE, message: 'the local memory of this session was deregistered' };
+}
+
+/** The whole call as one share, or one for each worker; or what refuses it before any is made. */
+function sharesOf(
+  engine: IOEngine,
+  session: Session,
+  call: Call,
+  entries: BatchEntries,
+  single: boolean,
+): SliceShare[] | Result {
+  const { lkeys, rkeys, limits, depths } = session;
+  const whole: SliceShare = { endpoints: session.endpoints, lkeys, rkeys, depths, entries, limits };
+  if (single || session.workers === 0 || entries.sizes.length === 0) return [whole];
+  return sliceForWorkers(engine, session, call, whole);
+}
+
+function makeSlice(
+  engine: IOEngine,
+  backend: RdmaBackend,
+  call: Call,
+  transfer: Transfer,
+  share: SliceShare,
+  single: boolean,
+): Slice {
+  const { endpoints, lkeys, rkeys, depths } = share;
+  const formed = formWorkRequests(share.entries, share.limits);
+  const workRequests = formed.ok ? formed.workRequests : [];
+  const limits = {
+    endpoints: endpoints.length,
+    postBatchSize: single ? 1 : backend.config.postBatchSize,
+    depths,
+    signalsLastOnly: engine.surprises.lastChainSignals,
+  };
+  const posts = workRequests.length > 0;
+  if (formed.ok) transfer.total += formed.total;
+  else transfer.total += share.entries.sizes.length;
+  return {
+    call,
+    transfer,
+    endpoints,
+    lkeys,
+    rkeys,
+    workRequests,
+    chains: posts ? planChains(workRequests.length, call.transferId, limits) : [],
+    batchSize: posts ? chainLength(workRequests.length, limits) : 0,
+    openPosted: new Array<number>(endpoints.length).fill(0),
+    openCredits: new Array<number>(endpoints.length).fill(0),
+    next: 0,
+    waiter: null,
+    result: posts ? null : resultOf(formed),
+  };
+}
+
+function resultOf(formed: ReturnType<typeof formWorkRequests>): Result {
+  return formed.ok
+    ? { code: StatusCode.SUCCESS, message: '' }
+    : { code: formed.code, message: formed.message };
+}
+
+/** When every slice has its result: the last failure counts, else success of nothing, else it is under way (A9). */
+function settle(engine: IOEngine, backend: RdmaBackend, call: Call): void {
+  if (call.phase !== 'posting' || call.slices.some(({ result }) => result === null)) return;
+  const results = call.slices.map(({ result }) => result!);
+  for (const { result, endpoints } of call.slices)
+    if (failed(result!.code)) wakeAll(engine, backend, endpoints);
+  const under = results.find(({ code }) => code === StatusCode.IN_PROGRESS);
+  conclude(engine, backend, call, results.findLast(({ code }) => failed(code)) ?? under ?? results[0]);
+}
+
+/** Upstream's end of a session call: a failure or success is stored; what has not failed notifies the target. */
+function conclude(engine: IOEngine, backend: RdmaBackend, call: Call, result: Result): void {
+  if (result.code !== StatusCode.IN_PROGRESS) updateStatus(call.status, result.code, result.message);
+  else backend.transfers.add(call.slices[0].transfer);
+  const isEmpty = result.code === StatusCode.SUCCESS;
+  const notifies = !failed(result.code) && (!isEmpty || engine.surprises.emptyBatchNotifies);
+  if (!notifies || !backend.config.enableNotification) {
+    call.phase = 'returned';
+    return;
+  }
+  if (call.operation === 'read' && !isEmpty && !engine.surprises.readNotifiesEarly) {
+    call.owesNotification = true;
+    call.phase = 'returned';
+    return;
+  }
+  notify(engine, backend, call);
+}
+
+/** Sends the notification as far as credit goes. One that fails gives slots back, which others may wait for. */
+export function notify(engine: IOEngine, backend: RdmaBackend, call: Call): void {
+  call.phase = 'notifying';
+  if (!advanceNotification(engine, backend, call)) wakeAll(engine, backend, call.session!.endpoints);
+}
+
+function wakeAll(engine: IOEngine, backend: RdmaBackend, endpoints: readonly Endpoint[]): void {
+  for (const endpoint of endpoints) wake(engine, backend, endpoint);
+}
+
+/** Credit came back to an endpoint, or it became degraded: everybody who waits looks again, in order. */
+export function wake(engine: IOEngine, backend: RdmaBackend, endpoint: Endpoint): void {
+  if (endpoint.waiters.length === 0) return;
+  for (const { slice, call } of takeWaiters(endpoint)) {
+    if (slice === null) notify(engine, backend, call);
+    else if (advanceSlice(engine, backend, slice)) settle(engine, backend, call);
+  }
+}
+
+/** The time of a waiter is up. */
+export function expire(engine: IOEngine, backend: RdmaBackend, waiter: Waiter): void {
+  const { slice, call } = waiter;
+  if (slice === null) {
+    expireNotification(backend, call);
+    wakeAll(engine, backend, call.session!.endpoints);
+    return;
+  }
+  expireSlice(engine, backend, slice);
+  settle(engine, backend, call);
+}

@@ -1,0 +1,98 @@
+import { StatusCode } from '../codes.ts';
+import { setStatusCode, type TransferStatus, updateStatus } from '../transfer-status.ts';
+import { endWait, reserveCredit, wait } from './credit.ts';
+import type { Notification } from './host.ts';
+import type { Call, IOEngine, RdmaBackend, Remote } from './state.ts';
+import { type CreditFigures, DEGRADED, exceedsCapacity, notifyPostFailed, notifyQueueFull } from './texts.ts';
+import { notificationWrId } from './wr-id.ts';
+
+/** Telling the target that a transfer's queue pairs have all sent, and hearing it (mori-io.md A10). */
+
+/**
+ * Reserves a slot on every queue pair, all or none, then sends on each whether or not it carried data. False when that
+ * failed.
+ */
+export function advanceNotification(engine: IOEngine, backend: RdmaBackend, call: Call): boolean {
+  const { endpoints } = call.session!;
+  while (call.reserved < endpoints.length) {
+    const endpoint = endpoints[call.reserved];
+    const reservation = reserveCredit(endpoint, 1);
+    if (reservation === 'no-room') {
+      wait(engine, backend, endpoint, call, null);
+      return true;
+    }
+    endWait(backend, call);
+    if (reservation !== 'reserved') {
+      const text =
+        reservation === 'degraded' ? DEGRADED : exceedsCapacity('notify', creditFigures(backend, call));
+      return failNotification(call, text, 0);
+    }
+    call.reserved += 1;
+  }
+  return sendAll(engine, call);
+}
+
+/** The time to wait for credit is up. */
+export function expireNotification(backend: RdmaBackend, call: Call): void {
+  const text = notifyQueueFull(creditFigures(backend, call));
+  endWait(backend, call);
+  failNotification(call, text, 0);
+}
+
+function creditFigures(backend: RdmaBackend, call: Call): CreditFigures {
+  const { depth, sizes } = call.session!.endpoints[call.reserved];
+  return {
+    endpoint: call.reserved,
+    depth,
+    requested: 1,
+    max: sizes.sendWr,
+    backoffMicros: backend.backoffMicros,
+  };
+}
+
+/** A post that fails midway leaves the earlier ones sent; nothing is tried again. */
+function sendAll(engine: IOEngine, call: Call): boolean {
+  const { endpoints } = call.session!;
+  const wrId = notificationWrId(call.transferId);
+  for (let index = 0; index < endpoints.length; index += 1) {
+    const message = { id: call.transferId, qpIndex: index, totalNum: endpoints.length };
+    const errno = engine.host.postNotification(endpoints[index].local.qpn, wrId, message);
+    if (errno !== 0) return failNotification(call, notifyPostFailed(errno), index);
+  }
+  endCall(call);
+  if (call.dataDone) updateStatus(call.status, StatusCode.SUCCESS, 'success');
+  return true;
+}
+
+/** Gives back the slots of what was not sent. */
+function failNotification(call: Call, text: string, sent: number): false {
+  const { endpoints } = call.session!;
+  for (let index = sent; index < call.reserved; index += 1) endpoints[index].depth -= 1;
+  endCall(call);
+  updateStatus(call.status, StatusCode.ERR_RDMA_OP, text);
+  return false;
+}
+
+function endCall(call: Call): void {
+  call.owesNotification = false;
+  call.phase = 'returned';
+}
+
+/** Target side: the first message of an id sets the count, each takes one off. */
+export function countInbound(remote: Remote, message: Notification): void {
+  const missing = remote.inbound.get(message.id) ?? message.totalNum;
+  remote.inbound.set(message.id, missing - 1);
+}
+
+/** Pop: true when nothing is missing. Upstream keeps the entry, so it is true again and again (0.2). */
+export function popInbound(
+  engine: IOEngine,
+  remote: Remote,
+  transferId: number,
+  status: TransferStatus,
+): boolean {
+  if (remote.inbound.get(transferId) !== 0) return false;
+  if (!engine.surprises.popKeeps) remote.inbound.delete(transferId);
+  setStatusCode(status, StatusCode.SUCCESS);
+  return true;
+}

@@ -1,0 +1,36 @@
+import type { MemoryDesc } from '../descriptors.ts';
+import type { IOEngine, PoolSlot, RdmaBackend } from './state.ts';
+
+/** Regions of our own memory on our NICs, registered when first needed (mori-io.md A14). */
+
+export function regionOn(engine: IOEngine, backend: RdmaBackend, nic: number, memory: MemoryDesc): PoolSlot {
+  const byId = `${nic}:${memory.id}`;
+  const known = backend.regions.get(byId);
+  if (known !== undefined) return known;
+  const key = `${nic}:${memory.data}`;
+  const slot = backend.pool.get(key) ?? {
+    key,
+    nic,
+    region: engine.host.registerRegion(nic, memory.data, memory.size),
+    users: 0,
+  };
+  slot.users += 1;
+  backend.pool.set(key, slot);
+  backend.regions.set(byId, slot);
+  return slot;
+}
+
+/** Upstream deregisters by pointer, whoever else has registered it (0.16). */
+export function dropRegions(engine: IOEngine, backend: RdmaBackend, memoryId: number): void {
+  for (let nic = 0; nic < engine.machine.nics.length; nic += 1) {
+    const byId = `${nic}:${memoryId}`;
+    const slot = backend.regions.get(byId);
+    if (slot === undefined) continue;
+    backend.regions.delete(byId);
+    slot.users -= 1;
+    if (slot.users > 0 && !engine.surprises.pointerSharesSlot) continue;
+    if (backend.pool.get(slot.key) !== slot) continue;
+    backend.pool.delete(slot.key);
+    engine.host.deregisterRegion(nic, slot.region);
+  }
+}

@@ -1,0 +1,62 @@
+import { encodeFrame, MessageType, packRegEndpoint, type RegEndpoint } from '../control-frames.ts';
+import { wake } from './calls.ts';
+import { failRecord } from './fail-record.ts';
+import { regEndpointOf } from './sessions.ts';
+import type { Endpoint, Exchange, IOEngine, RdmaBackend } from './state.ts';
+import { workStatusText } from './texts.ts';
+
+/**
+ * The sound engine's answer to a failed queue pair: take it down, fail what was on it, and connect a new one in its place.
+ * The library has nothing of the kind (mori-io.md A11). The peer makes a new queue pair as for a new session; its old
+ * half stays idle until it fails in turn.
+ */
+export function startRepair(engine: IOEngine, backend: RdmaBackend, endpoint: Endpoint): void {
+  const { ledger, local } = endpoint;
+  engine.host.destroyQueuePair(local.qpn);
+  backend.byQpn.delete(local.qpn);
+  for (const record of ledger.records.values()) failRecord(backend, record, workStatusText('WR_FLUSH_ERR'));
+  ledger.records.clear();
+  ledger.orphans = 0;
+  endpoint.depth = 0;
+  endpoint.degraded = false;
+  endpoint.health = 'down';
+  connectAnew(engine, backend, endpoint);
+}
+
+/** Without an address of the peer the endpoint stays down; what waits for it ends by its timer. The next call tries again. */
+export function connectAnew(engine: IOEngine, backend: RdmaBackend, endpoint: Endpoint): void {
+  const peer = backend.remoteEngines.get(endpoint.remoteKey);
+  if (peer === undefined || endpoint.health !== 'down') return;
+  endpoint.health = 'asking';
+  const local = engine.host.createQueuePair(endpoint.nic, endpoint.sizes);
+  const exchange = backend.nextExchange;
+  backend.nextExchange += 1;
+  backend.exchanges.set(exchange, { kind: 'repair', endpoint, local });
+  const body = packRegEndpoint(regEndpointOf(engine, endpoint.pair, endpoint.nic, local, endpoint.nicRank));
+  engine.host.request(exchange, peer, encodeFrame(MessageType.RegEndpoint, body));
+}
+
+export function finishRepair(
+  engine: IOEngine,
+  backend: RdmaBackend,
+  { endpoint, local }: Extract<Exchange, { kind: 'repair' }>,
+  reply: RegEndpoint,
+): void {
+  engine.host.connectQueuePair(local.qpn, reply.eph);
+  endpoint.local = local;
+  endpoint.remoteNic = reply.devId;
+  backend.byQpn.set(local.qpn, endpoint);
+  if (endpoint.sizes.recvWr > 0) engine.host.postReceives(local.qpn, backend.config.notifPerQp);
+  endpoint.health = 'up';
+  wake(engine, backend, endpoint);
+}
+
+/** The peer could not be reached. */
+export function failRepair(
+  engine: IOEngine,
+  { endpoint, local }: Extract<Exchange, { kind: 'repair' }>,
+): void {
+  engine.host.destroyQueuePair(local.qpn);
+  endpoint.health = 'down';
+  engine.host.log('error', `queue pair of ${endpoint.remoteKey} could not be made anew`);
+}

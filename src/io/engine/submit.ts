@@ -1,0 +1,146 @@
+import { StatusCode } from '../codes.ts';
+import { endWait, insertRecord, reserveCredit, wait } from './credit.ts';
+import type { Endpoint, IOEngine, RdmaBackend, Slice } from './state.ts';
+import { batchQueueFull, type CreditFigures, DEGRADED, exceedsCapacity, postFailed } from './texts.ts';
+
+/**
+ * Posting the chains of a slice (mori-io.md A7, A8, checks 10 and 11). Earlier chains stay posted when a later one fails.
+ */
+
+/** Posts as far as credit goes; true when the slice has its result. */
+export function advanceSlice(engine: IOEngine, backend: RdmaBackend, slice: Slice): boolean {
+  while (slice.result === null && slice.next < slice.chains.length) {
+    const { endpoint: index, first, end } = slice.chains[slice.next];
+    const endpoint = slice.endpoints[index];
+    const reservation = reserveCredit(endpoint, end - first);
+    if (reservation === 'no-room') {
+      wait(engine, backend, endpoint, slice.call, slice);
+      return false;
+    }
+    endWait(backend, slice);
+    if (reservation === 'degraded') failSlice(engine, slice, DEGRADED);
+    else if (reservation === 'exceeds')
+      failSlice(engine, slice, exceedsCapacity('batch', creditFigures(backend, slice)));
+    else postChain(engine, slice);
+  }
+  slice.result ??= { code: StatusCode.IN_PROGRESS, message: '' };
+  return true;
+}
+
+/** The time to wait for credit is up (A8). */
+export function expireSlice(engine: IOEngine, backend: RdmaBackend, slice: Slice): void {
+  const text = batchQueueFull(creditFigures(backend, slice), {
+    batchSize: slice.batchSize,
+    queuePairs: slice.endpoints.length,
+  });
+  endWait(backend, slice);
+  failSlice(engine, slice, text);
+}
+
+function creditFigures(backend: RdmaBackend, slice: Slice): CreditFigures {
+  const chain = slice.chains[slice.next];
+  const { depth, sizes } = slice.endpoints[chain.endpoint];
+  return {
+    endpoint: chain.endpoint,
+    depth,
+    requested: chain.end - chain.first,
+    max: sizes.sendWr,
+    backoffMicros: backend.backoffMicros,
+  };
+}
+
+function postChain(engine: IOEngine, slice: Slice): void {
+  const { endpoint: index, first, end, signaled } = slice.chains[slice.next];
+  const endpoint = slice.endpoints[index];
+  const { openPosted, openCredits, workRequests } = slice;
+  openPosted[index] += end - first;
+  for (let at = first; at < end; at += 1) openCredits[index] += workRequests[at].credits;
+  const tailId = signaled
+    ? insertRecord(endpoint.ledger, {
+        posted: openPosted[index],
+        credits: openCredits[index],
+        transfer: slice.transfer,
+      })
+    : 0;
+  const { posted, errno } = engine.host.postSend(endpoint.local.qpn, {
+    operation: slice.call.operation,
+    lkey: slice.lkeys[index],
+    rkey: slice.rkeys[index],
+    workRequests,
+    first,
+    end,
+    signaled,
+    tailId,
+    innerId: engine.surprises.innerFailureHides ? 0 : tailId,
+  });
+  if (errno !== 0) {
+    undoUnposted(engine, slice, index, tailId, posted);
+    reportPostFailure(engine, slice, posted, errno);
+    return;
+  }
+  if (signaled) openPosted[index] = openCredits[index] = 0;
+  slice.next += 1;
+}
+
+/** What was not posted gives its credit back at once; what was has no signaled tail and becomes an orphan. */
+function undoUnposted(engine: IOEngine, slice: Slice, index: number, tailId: number, posted: number): void {
+  const { first, end, signaled } = slice.chains[slice.next];
+  const endpoint = slice.endpoints[index];
+  const unposted = end - first - posted;
+  if (signaled) endpoint.ledger.records.delete(tailId);
+  endpoint.depth -= unposted;
+  slice.openPosted[index] -= unposted;
+  if (posted === 0) return;
+  orphan(slice, index);
+  endpoint.degraded = engine.surprises.degradedSticks;
+}
+
+function orphan(slice: Slice, index: number): void {
+  slice.endpoints[index].ledger.orphans += slice.openPosted[index];
+  slice.openPosted[index] = 0;
+}
+
+function reportPostFailure(engine: IOEngine, slice: Slice, posted: number, errno: number): void {
+  const { first, end } = slice.chains[slice.next];
+  const failing = slice.workRequests[Math.min(first + posted, end - 1)];
+  const figures = { batchSize: slice.batchSize, queuePairs: slice.endpoints.length };
+  failSlice(engine, slice, postFailed(errno, posted, end - first, failing.sges.length, figures));
+}
+
+/** Ends a slice with ERR_RDMA_OP. Upstream forgets the unsignaled chains before; we may keep them as orphans. */
+function failSlice(engine: IOEngine, slice: Slice, message: string): void {
+  slice.result = { code: StatusCode.ERR_RDMA_OP, message };
+  if (engine.surprises.creditLeaks) return;
+  for (let index = 0; index < slice.endpoints.length; index += 1) orphan(slice, index);
+  slice.endpoints.forEach((endpoint, index) => {
+    drainOrphans(engine, endpoint, slice.lkeys[index], slice.rkeys[index]);
+  });
+}
+
+/**
+ * Posts one signaled work request of no bytes that stands for all orphans before it, so that their slots come back when
+ * it completes (sound). Its own slot is free, because what caused the orphans was not posted in full. If even that post
+ * fails, the next call tries again.
+ */
+export function drainOrphans(engine: IOEngine, endpoint: Endpoint, lkey: number, rkey: number): void {
+  const { ledger } = endpoint;
+  if (ledger.orphans === 0 || endpoint.degraded || reserveCredit(endpoint, 1) !== 'reserved') return;
+  const tailId = insertRecord(ledger, { posted: ledger.orphans + 1, credits: 0, transfer: null });
+  const outcome = engine.host.postSend(endpoint.local.qpn, {
+    operation: 'write',
+    lkey,
+    rkey,
+    workRequests: [{ remoteOffset: 0, bytes: 0, sges: [{ offset: 0, bytes: 0 }], credits: 0 }],
+    first: 0,
+    end: 1,
+    signaled: true,
+    tailId,
+    innerId: tailId,
+  });
+  if (outcome.errno === 0) {
+    ledger.orphans = 0;
+    return;
+  }
+  ledger.records.delete(tailId);
+  endpoint.depth -= 1;
+}

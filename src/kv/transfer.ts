@@ -1,0 +1,232 @@
+import type { LayerView, PartView } from '../base/cache-view.ts';
+import { UsageError } from '../base/failure.ts';
+import { mergeRows } from './merge.ts';
+import { inUnits, type LayerSide, planPart, planUnits } from './plan.ts';
+import { refusalOf } from './refusal.ts';
+
+/** One rank's caches. Which layers and heads it holds is read off its views: a PP range is not computed. */
+export interface RankSide {
+  readonly tpRank: number;
+  readonly layers: readonly LayerView[];
+}
+
+export interface EngineSide {
+  /** KV heads of the model. */
+  readonly heads: number;
+  readonly tpSize: number;
+  readonly ranks: readonly RankSide[];
+}
+
+/** Two ranks that exchange something: indices of ranks, and the layers with the views of both. */
+export interface RankPair {
+  readonly source: number;
+  readonly target: number;
+  readonly layers: readonly { readonly source: LayerView; readonly target: LayerView }[];
+}
+
+/** A request's blocks in one cache group. */
+export interface GroupBlocks {
+  readonly blocks: readonly number[];
+  /** The token, a block border, that `blocks[0]` begins with. After a prefix hit the target's list begins later. */
+  readonly firstToken: number;
+}
+
+export interface Transfer {
+  /** `write`: the local engine is the source; `read`: it is the target. */
+  readonly operation: 'read' | 'write';
+  readonly local: EngineSide;
+  readonly remote: EngineSide;
+  /** By cache group. */
+  readonly localBlocks: readonly GroupBlocks[];
+  readonly remoteBlocks: readonly GroupBlocks[];
+  readonly tokenFrom: number;
+  /** Tokens whose KV exists; the rest of the last block does not move. */
+  readonly tokenTo: number;
+}
+
+/** What one rank moves to or from another one, between one region of each. */
+export interface RankTransfer {
+  readonly localRank: number;
+  readonly remoteRank: number;
+  readonly localRegion: number;
+  readonly remoteRegion: number;
+  /** Triples (local offset, remote offset, bytes), joined as far as possible, by local offset. */
+  readonly runs: readonly number[];
+}
+
+/**
+ * Which ranks exchange which layers, so that every target rank gets each of its heads of each of its layers once. Of the
+ * ranks that hold copies of the same heads one serves a target, spread by the target's own rank. Source: layouts.md 7.6, 7.8.
+ */
+export function planRanks(source: EngineSide, target: EngineSide): RankPair[] {
+  return target.ranks.flatMap((rank, targetIndex) => {
+    const layersFrom = new Map<number, { source: LayerView; target: LayerView }[]>();
+    for (const view of rank.layers) {
+      for (const found of sourcesOf(source, view, rank.tpRank)) {
+        const layers = layersFrom.get(found.rank) ?? [];
+        layers.push({ source: found.view, target: view });
+        layersFrom.set(found.rank, layers);
+      }
+    }
+    return [...layersFrom.entries()]
+      .sort(([a], [b]) => a - b)
+      .map(([sourceIndex, layers]) => ({ source: sourceIndex, target: targetIndex, layers }));
+  });
+}
+
+interface Holder {
+  readonly rank: number;
+  readonly view: LayerView;
+}
+
+/** One holder of each share of the view's heads. */
+function sourcesOf(source: EngineSide, wanted: LayerView, targetTpRank: number): Holder[] {
+  const byHead = new Map<number, Holder[]>();
+  source.ranks.forEach(({ layers }, rank) => {
+    const view = layers.find(({ layer }) => layer === wanted.layer);
+    if (view === undefined || !headsMeet(view, wanted)) return;
+    const copies = byHead.get(view.headFirst);
+    if (copies === undefined) byHead.set(view.headFirst, [{ rank, view }]);
+    else copies.push({ rank, view });
+  });
+  return [...byHead.values()].map((copies) => copies[targetTpRank % copies.length]!);
+}
+
+function headsMeet(a: LayerView, b: LayerView): boolean {
+  return a.headFirst < b.headFirst + b.headCount && b.headFirst < a.headFirst + a.headCount;
+}
+
+/**
+ * Why nothing can move from one engine to the other, or '' when every layer and head of the target has a source that it
+ * can be joined with. Source: layouts.md 7.9, 7.10.
+ */
+export function refusalOfEngines(source: EngineSide, target: EngineSide): string {
+  for (const { heads, tpSize } of [source, target]) {
+    if (heads % tpSize !== 0 && tpSize % heads !== 0)
+      return `${heads} KV heads cannot be split over or replicated on ${tpSize} TP ranks`;
+  }
+  if (source.heads !== target.heads)
+    return `${source.heads} KV heads at the source, ${target.heads} at the target`;
+  for (const { tpRank, layers } of target.ranks) {
+    for (const view of layers) {
+      const cause = layerRefusal(source, view, tpRank);
+      if (cause !== '') return cause;
+    }
+  }
+  return '';
+}
+
+function layerRefusal(source: EngineSide, view: LayerView, tpRank: number): string {
+  const holders = sourcesOf(source, view, tpRank);
+  if (holders.length === 0) {
+    const held = source.ranks.flatMap(({ layers }) => layers).find(({ layer }) => layer === view.layer);
+    if (held === undefined) return `layer ${view.layer} is held by no rank of the source`;
+    // Whoever holds other heads only may still differ in what matters more.
+    return refusalOf(held, view) || headsMissing(view, 0);
+  }
+  for (const holder of holders) {
+    const cause = refusalOf(holder.view, view);
+    if (cause !== '') return cause;
+  }
+  const end = view.headFirst + view.headCount;
+  const got = holders.reduce((sum, { view: { headFirst, headCount } }) => {
+    return sum + Math.min(end, headFirst + headCount) - Math.max(view.headFirst, headFirst);
+  }, 0);
+  return got === view.headCount ? '' : headsMissing(view, got);
+}
+
+function headsMissing({ layer, headCount }: LayerView, got: number): string {
+  return `layer ${layer}: the source has ${got} of the ${headCount} heads that a target rank holds`;
+}
+
+/**
+ * All that moves for one request: for every pair of ranks and of their regions the runs, ready to be posted. The range
+ * of a group begins no earlier than its target's list: what lies before is there already.
+ * @throws UsageError PLAN-RANGE when lists do not cover the range, name blocks that are not there, or a block of the
+ *   target twice; PLAN-REFUSED with the cause when the engines do not fit together.
+ */
+export function planTransfer(transfer: Transfer): RankTransfer[] {
+  const isWrite = transfer.operation === 'write';
+  const { local, remote } = transfer;
+  const [source, target] = isWrite ? [local, remote] : [remote, local];
+  const cause = refusalOfEngines(source, target);
+  if (cause !== '') throw new UsageError('PLAN-REFUSED', cause);
+  const targetBlocks = isWrite ? transfer.remoteBlocks : transfer.localBlocks;
+  for (const group of targetBlocks) refuseTwice(group.blocks);
+  return planRanks(source, target).flatMap((pair) => {
+    const [localRank, remoteRank] = isWrite ? [pair.source, pair.target] : [pair.target, pair.source];
+    const buckets: Buckets = new Map();
+    for (const layer of pair.layers) {
+      const [here, there] = isWrite ? [layer.source, layer.target] : [layer.target, layer.source];
+      const range = { from: targetBlocks[layer.target.group]?.firstToken ?? 0, transfer };
+      planPair(sideOf(here, transfer.localBlocks), sideOf(there, transfer.remoteBlocks), range, buckets);
+    }
+    return [...buckets.values()]
+      .filter(({ runs }) => runs.length > 0)
+      .map(({ localRegion, remoteRegion, runs }) => {
+        return { localRank, remoteRank, localRegion, remoteRegion, runs: mergeRows(runs) };
+      });
+  });
+}
+
+/** Two sources for one target: what lies there in the end would be a matter of order. */
+function refuseTwice(blocks: readonly number[]): void {
+  const seen = new Set<number>();
+  for (const block of blocks) {
+    if (seen.has(block)) throw new UsageError('PLAN-RANGE', `block ${block} of the target is listed twice`);
+    seen.add(block);
+  }
+}
+
+function sideOf(layer: LayerView, groups: readonly GroupBlocks[]): LayerSide {
+  const group = groups[layer.group];
+  if (group === undefined)
+    throw new UsageError(
+      'PLAN-RANGE',
+      `layer ${layer.layer} is of group ${layer.group}, which has no blocks`,
+    );
+  return { layer, ...group };
+}
+
+type Buckets = Map<string, { localRegion: number; remoteRegion: number; runs: number[] }>;
+
+function planPair(
+  localSide: LayerSide,
+  remoteSide: LayerSide,
+  { from, transfer }: { readonly from: number; readonly transfer: Transfer },
+  buckets: Buckets,
+): void {
+  const { unitTokens } = localSide.layer;
+  const local = inUnits(localSide, unitTokens);
+  const remote = inUnits(remoteSide, unitTokens);
+  const tokenFrom = Math.max(transfer.tokenFrom, from);
+  if (tokenFrom >= transfer.tokenTo) return;
+  const unitFrom = Math.floor(tokenFrom / unitTokens);
+  const unitTo = Math.ceil(transfer.tokenTo / unitTokens);
+  const pairs = partPairs(local.layer, remote.layer);
+  const [first] = pairs;
+  const together = pairs.every(
+    ({ here, there }) => here.region === first!.here.region && there.region === first!.there.region,
+  );
+  if (together) return planUnits(local, remote, unitFrom, unitTo, bucketOf(buckets, first!));
+  for (const pair of pairs) {
+    const runs = bucketOf(buckets, pair);
+    planPart({ ...local, part: pair.here }, { ...remote, part: pair.there }, unitFrom, unitTo, runs);
+  }
+}
+
+interface PartPair {
+  readonly here: PartView;
+  readonly there: PartView;
+}
+
+function partPairs(local: LayerView, remote: LayerView): PartPair[] {
+  return local.parts.map((here) => ({ here, there: remote.parts.find(({ name }) => name === here.name)! }));
+}
+
+function bucketOf(buckets: Buckets, { here, there }: PartPair): number[] {
+  const key = `${here.region} ${there.region}`;
+  const bucket = buckets.get(key) ?? { localRegion: here.region, remoteRegion: there.region, runs: [] };
+  buckets.set(key, bucket);
+  return bucket.runs;
+}
