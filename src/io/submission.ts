@@ -132,7 +132,7 @@ function joins(last: Growing, offset: number, remoteOffset: number, bytes: numbe
   if (remoteOffset !== last.remoteOffset + last.bytes) return false;
   const tail = last.sges[last.sges.length - 1];
   if (offset === tail.offset + tail.bytes && tail.bytes + bytes <= UINT32_MAX) tail.bytes += bytes;
-  else if (last.sges.length <= maxSge) last.sges.push({ offset, bytes });
+  else if (last.sges.length < maxSge) last.sges.push({ offset, bytes });
   else return false;
   last.bytes += bytes;
   last.credits += 1;

@@ -20,7 +20,7 @@ export function regionOn(engine: IOEngine, backend: RdmaBackend, nic: number, me
   return slot;
 }
 
-/** Upstream deregisters by pointer, whoever else has registered it (0.16). */
+/** Upstream deregisters whatever lies at the pointer, whoever registered it, even later (0.16). */
 export function dropRegions(engine: IOEngine, backend: RdmaBackend, memoryId: number): void {
   for (let nic = 0; nic < engine.machine.nics.length; nic += 1) {
     const byId = `${nic}:${memoryId}`;
@@ -29,8 +29,9 @@ export function dropRegions(engine: IOEngine, backend: RdmaBackend, memoryId: nu
     backend.regions.delete(byId);
     slot.users -= 1;
     if (slot.users > 0 && !engine.surprises.pointerSharesSlot) continue;
-    if (backend.pool.get(slot.key) !== slot) continue;
+    const current = backend.pool.get(slot.key);
+    if (current === undefined) continue;
     backend.pool.delete(slot.key);
-    engine.host.deregisterRegion(nic, slot.region);
+    engine.host.deregisterRegion(nic, current.region);
   }
 }
