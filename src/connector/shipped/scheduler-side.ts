@@ -1,6 +1,7 @@
 import type { RequestId, TransferId } from '../../base/topology.ts';
 import type { StepItem } from '../../wire/messages.ts';
 import type { ConnectorScheduler, FinishVerdict, Matched, RequestView, SchedulerEnv } from '../plug.ts';
+import { matchedTokens } from '../remote-tokens.ts';
 import type { LendOrder, LoadOrder, SaveOrder, ShippedMeta } from './state.ts';
 
 interface SchedulerState {
@@ -40,12 +41,10 @@ export function createShippedScheduler(env: SchedulerEnv): ConnectorScheduler {
   };
 }
 
-/** READ leaves the last prompt token to D, which must compute it anyway to get its first logits. */
+/** Offered once: what was consumed, or given up in a preemption, never comes again. */
 function matched(state: SchedulerState, view: RequestView, computedTokens: number): Matched {
-  if (view.leg !== 'decode' || state.offered.has(view.request)) return { tokens: 0, async: false };
-  const wanted = state.env.mode === 'read' ? view.prompt.promptTokens - 1 : view.prompt.promptTokens;
-  const tokens = Math.max(0, wanted - computedTokens);
-  return { tokens, async: tokens > 0 };
+  if (state.offered.has(view.request)) return { tokens: 0, async: false };
+  return matchedTokens(state.env.mode, view.leg, view.prompt.promptTokens, computedTokens);
 }
 
 function afterAlloc(state: SchedulerState, view: RequestView, externalTokens: number): void {
