@@ -20,8 +20,19 @@ export { type Campaign, type CampaignOptions, type Finding, runCampaign } from '
 export { type Replay, readReplayLine, readReplayText, replayLine } from './explore/replay-line.ts';
 export { readScenario, scenarioByName } from './explore/scenario-file.ts';
 export { type Shrunk, shrinkSeed, shrinkTape } from './explore/shrink.ts';
+export { LAYOUT_NAMES, type LayoutName, type LayoutShape, layoutByName } from './kv/layouts.ts';
+export { type CacheSpec, type CacheTensor, parseTensor } from './kv/parse.ts';
 export { type LayerSide, planLayer } from './kv/plan.ts';
 export { refusalOf } from './kv/refusal.ts';
+export {
+  type EngineSide,
+  type GroupBlocks,
+  planTransfer,
+  type RankSide,
+  type RankTransfer,
+  refusalOfEngines,
+  type Transfer,
+} from './kv/transfer.ts';
 export { headsOfRank, layView, sourceRanks, targetRanks } from './kv/view.ts';
 export { INVARIANTS, type InvariantId, sameFailure, type Violation } from './oracle/verdict.ts';
 export { type ChoicePolicy, IN_TURN } from './proxy/choose.ts';

@@ -131,9 +131,13 @@ function codeOf(run: () => unknown): string {
 describe('two parts', () => {
   const sideOf = (layer: LayerView) => ({ layer, blocks: [2, 0, 1], firstUnit: 0 });
   const shape = { blockCount: 3, unitTokens: 1, cellBytes: 8, headFirst: 0, headCount: 2 } as const;
-  const paired = layView(0, 0, { ...shape, order: 'KBNH', blockUnits: 4 });
-  const [k, v] = paired.parts as [PartView, PartView];
-  const bytes = paired.bytes;
+  const dense = layView(0, 0, { ...shape, order: 'KBNH', blockUnits: 4 });
+  // Gaps everywhere, so that each stride can change alone.
+  const roomy = dense.parts.map((part, index) => {
+    return { ...part, base: index * 384, blockStride: 128, unitStride: 24 };
+  });
+  const [k, v] = roomy as [PartView, PartView];
+  const paired: LayerView = { ...dense, parts: [k, v] };
 
   /** Each byte here with its byte there, whatever the runs. */
   function bytePairs(runs: readonly number[]): string[] {
@@ -157,18 +161,19 @@ describe('two parts', () => {
       },
     ],
     [
-      'have pages of their own',
-      { ...paired, parts: [k, { ...v, base: bytes, pageUnits: 2, blockStride: 32 }] },
+      'lie and are named the other way round',
+      {
+        ...paired,
+        parts: [
+          { ...v, base: 0 },
+          { ...k, base: 384 },
+        ],
+      },
     ],
-    [
-      'have gaps of their own',
-      { ...paired, parts: [k, { ...v, base: bytes, unitStride: 20, blockStride: 80 }] },
-    ],
-    ['have blocks of their own', { ...paired, parts: [k, { ...v, base: bytes, blockStride: 96 }] }],
-    [
-      'have heads of their own',
-      { ...paired, parts: [k, { ...v, base: bytes, unitStride: 24, headStride: 12, blockStride: 96 }] },
-    ],
+    ['have pages of their own', { ...paired, parts: [k, { ...v, pageUnits: 2 }] }],
+    ['have units of their own', { ...paired, parts: [k, { ...v, unitStride: 28 }] }],
+    ['have blocks of their own', { ...paired, parts: [k, { ...v, blockStride: 136 }] }],
+    ['have heads of their own', { ...paired, parts: [k, { ...v, headStride: 12 }] }],
   ])('that %s on one side move as they do one by one', (_, odd) => {
     for (const [here, there] of [
       [odd, paired],
@@ -187,11 +192,27 @@ describe('two parts', () => {
     }
   });
 
-  test('in regions of their own are walked one by one, K first', () => {
-    const apart = { ...paired, parts: [k, { ...v, region: 1 }] };
+  test('that lie V first take no more runs than K first', () => {
+    const [first, second] = dense.parts as [PartView, PartView];
+    const swapped = {
+      ...dense,
+      parts: [
+        { ...first, base: second.base },
+        { ...second, base: 0 },
+      ],
+    };
     const runs: number[] = [];
-    planUnits(sideOf(apart), sideOf(paired), 0, 4, runs);
-    expect(runs).toEqual([2 * 64, 2 * 64, 64, bytes / 2 + 2 * 64, bytes / 2 + 2 * 64, 64]);
+    planUnits(sideOf(swapped), sideOf(swapped), 0, 4, runs);
+    expect(runs).toHaveLength(2 * 3);
+  });
+
+  test('in regions of their own are walked one by one, also where their offsets would join', () => {
+    const layer = layView(0, 0, { ...shape, order: 'BKNH', blockUnits: 4 });
+    const [first, second] = layer.parts as [PartView, PartView];
+    const apart = { ...layer, parts: [first, { ...second, region: 1 }] };
+    const runs: number[] = [];
+    planUnits(sideOf(apart), sideOf(apart), 0, 8, runs);
+    expect(runs).toEqual([256, 256, 64, 0, 0, 64, 320, 320, 64, 64, 64, 64]);
   });
 });
 
