@@ -1,6 +1,6 @@
 /** What a program may use: attack a connector of its own, replay a run, judge a trace. Everything else is inside. */
 
-export type { LayerView, PartView } from './base/cache-view.ts';
+export type { ContextView, LayerView, PartView } from './base/cache-view.ts';
 export { UsageError } from './base/failure.ts';
 export { layTopology, type Mode, type Shape, type Topology } from './base/topology.ts';
 export type {

@@ -3,6 +3,7 @@
 //
 //   attach(arrayBuffer)   the memory that all addresses refer to
 //   copyRuns, planWholeBlocks, planParts   as in src/kv/kernels.ts and row-kernels.ts, without the checks
+//   and for units that one context rank holds all
 
 #include <node_api.h>
 #include <stdbool.h>
@@ -148,7 +149,7 @@ static napi_value plan_whole_blocks(napi_env env, napi_callback_info info) {
 
 typedef struct {
   double base, block_stride, unit_stride, head_stride, bytes, block_units, page_units, head_first, head_count, block_count;
-  double spare[2];
+  double spare, context_ranks, context_rank, interleave_units;
 } Part;
 
 typedef struct {

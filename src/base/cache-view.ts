@@ -26,6 +26,24 @@ export interface PartView {
   readonly pageUnits: number;
 }
 
+/**
+ * Which share of a request's units a rank holds, where the ranks of a context group have one block list in common (decode
+ * context parallelism): of each `ranks * interleaveUnits` units of an entry the `interleaveUnits` that follow the first
+ * `rank * interleaveUnits` ones, stored one behind the other. Source: vLLM's `decode_context_parallel_size` and
+ * `cp_kv_cache_interleave_size`, which counts in tokens.
+ */
+export interface ContextView {
+  /** Ranks of the group, from 1 to 65,535. */
+  readonly ranks: number;
+  /** This one's number in it. */
+  readonly rank: number;
+  /** Neighbouring units that one rank holds; divides `blockUnits`. */
+  readonly interleaveUnits: number;
+}
+
+/** A rank that holds all units. */
+export const WHOLE_CONTEXT: ContextView = { ranks: 1, rank: 0, interleaveUnits: 1 };
+
 export interface LayerView {
   /** The model's number of the layer. */
   readonly layer: number;
@@ -34,8 +52,9 @@ export interface LayerView {
   readonly parts: readonly PartView[];
   /** Blocks that a block list may name: 0 to `blockCount` - 1. */
   readonly blockCount: number;
-  /** Units of a block, a multiple of every part's `pageUnits`. */
+  /** Units of a block that lie here, a multiple of every part's `pageUnits` and of the interleave. */
   readonly blockUnits: number;
+  readonly context: ContextView;
   /** Tokens of a unit. */
   readonly unitTokens: number;
   /** The model's number of the first head held here. */
@@ -68,7 +87,18 @@ export const LAYER_NUMBERS = [
   'bytes',
 ] as const satisfies readonly (keyof LayerView)[];
 
-/** Tokens of a block. */
-export function blockTokensOf(view: LayerView): number {
-  return view.blockUnits * view.unitTokens;
+export const CONTEXT_NUMBERS = [
+  'ranks',
+  'rank',
+  'interleaveUnits',
+] as const satisfies readonly (keyof ContextView)[];
+
+/** Units of a request that one entry of a block list stands for, over all ranks of the context group. */
+export function listedUnitsOf({ blockUnits, context }: LayerView): number {
+  return blockUnits * context.ranks;
+}
+
+/** Tokens of a request that one entry of a block list stands for. */
+export function listedTokensOf(view: LayerView): number {
+  return listedUnitsOf(view) * view.unitTokens;
 }

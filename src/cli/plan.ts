@@ -38,6 +38,8 @@ const HELP = `
 A side is key=value pairs with commas between them, all optional:
   tp, pp        ranks that share the heads, and the layers (1)
   block         tokens of a block (16)
+  dcp           ranks of a context group, which split the tokens of each block (1),
+                dcp-interleave neighbouring ones to each in turn (1)
   kernel-block  tokens of a kernel block, in which the memory is laid out (block)
   layout        ${PLANNED_LAYOUTS.slice(0, 5).join(', ')},
                 ${PLANNED_LAYOUTS.slice(5, 11).join(', ')},

@@ -1,4 +1,4 @@
-import type { LayerView, PartView } from '../base/cache-view.ts';
+import { type ContextView, type LayerView, type PartView, WHOLE_CONTEXT } from '../base/cache-view.ts';
 import { UsageError } from '../base/failure.ts';
 import {
   bytesOf,
@@ -50,6 +50,7 @@ export interface LayoutShape extends CellShape {
   readonly layerFirst: number;
   readonly layerCount: number;
   readonly blockCount: number;
+  /** Tokens of a block that lie here. */
   readonly blockTokens: number;
   /** Tokens of a physical page; a divisor of `blockTokens`, which it is when left out. */
   readonly kernelTokens?: number;
@@ -57,6 +58,8 @@ export interface LayoutShape extends CellShape {
   readonly headFirst: number;
   /** 1 for a latent cache and a Mamba state. */
   readonly headCount: number;
+  /** Which share of a request's units lies here; all of them when left out. */
+  readonly context?: ContextView;
   /** An fp32 scale for each K and V vector, in a tensor of its own in the region after the last one. */
   readonly headScales?: boolean;
   /** Mamba: the states of a slot, with this rank's sizes. */
@@ -113,7 +116,7 @@ export function layoutByName(name: LayoutName, shape: LayoutShape): LayerView[] 
   const layout = LAYOUTS[name];
   const { layerFirst, layerCount, kernelTokens = shape.blockTokens, region = 0, base = 0 } = shape;
   checkShape(name, layout, shape, kernelTokens);
-  const { blockCount, blockTokens, headFirst, headCount, group = 0 } = shape;
+  const { blockCount, blockTokens, headFirst, headCount, group = 0, context = WHOLE_CONTEXT } = shape;
   const pages = blockTokens / kernelTokens;
   // A form of whole pages has one unit in a page, all others one for each token.
   const unitTokens = layout.wholePages === undefined ? 1 : kernelTokens;
@@ -123,7 +126,15 @@ export function layoutByName(name: LayoutName, shape: LayoutShape): LayerView[] 
   const strides = denseStrides(layout.order, sizes, shape.slotBytes ?? rowBytesOf(contents));
   const tensorStrides = { page: strides.B, unit: strides.N, head: strides.H, value: strides.K };
   const step = layout.order.includes('L') ? strides.L : strides.bytes;
-  const frame = { group, blockCount, blockUnits: pages * pageUnits, unitTokens, headFirst, headCount };
+  const frame = {
+    group,
+    blockCount,
+    blockUnits: pages * pageUnits,
+    context,
+    unitTokens,
+    headFirst,
+    headCount,
+  };
   return Array.from({ length: layerCount }, (_, index) => {
     const place = { region, base: base + index * step, pageUnits };
     const view = tensorLayer({ ...frame, layer: layerFirst + index }, contents, tensorStrides, place);

@@ -1,7 +1,7 @@
-import type { LayerView } from '../base/cache-view.ts';
+import { type ContextView, type LayerView, WHOLE_CONTEXT } from '../base/cache-view.ts';
 import { UsageError } from '../base/failure.ts';
 import { type Contents, keyAndValue, latent, opaque, packedKeyAndValue, tiedHeads } from './contents.ts';
-import { rowBytesOf, type TensorStrides, tensorLayer } from './tensors.ts';
+import { type LayerFrame, rowBytesOf, type TensorStrides, tensorLayer } from './tensors.ts';
 
 /** A cache tensor as an engine registers it: sizes and strides in elements, axis by axis. */
 export interface CacheTensor {
@@ -14,7 +14,7 @@ export interface CacheTensor {
 /** What the engine's cache specification says of the layer. */
 export interface CacheSpec {
   readonly latent: boolean;
-  /** Tokens of a block of the cache manager. */
+  /** Tokens of a block of the cache manager that lie here. */
   readonly blockTokens: number;
   /** Tokens of one step along the token axis; 1 when left out, all of a block for a recurrent state. */
   readonly unitTokens?: number;
@@ -36,6 +36,8 @@ export interface TensorSite {
   readonly region: number;
   readonly base: number;
   readonly headFirst: number;
+  /** Which share of a request's units lies here; all of them when left out. */
+  readonly context?: ContextView;
 }
 
 export const FIRST_SITE: TensorSite = { layer: 0, group: 0, region: 0, base: 0, headFirst: 0 };
@@ -76,8 +78,8 @@ export function parseTensor(
     head: heads.stride,
     value: values.stride,
   };
-  const { layer, group, headFirst } = site;
-  const frame = { layer, group, blockCount: page.size / pages, headFirst };
+  const { layer, group, headFirst, context = WHOLE_CONTEXT } = site;
+  const frame = { layer, group, blockCount: page.size / pages, headFirst, context };
   if (tied) return wholePages(frame, contents, strides, [tokens, heads], pages, site);
   const split = { ...frame, blockUnits, unitTokens, headCount: heads.size };
   return tensorLayer(split, contents, strides, { ...site, pageUnits: tokens.size });
@@ -85,7 +87,7 @@ export function parseTensor(
 
 /** Heads that cannot be told from tokens: a page is one unit of one piece, and moves whole. */
 function wholePages(
-  frame: { layer: number; group: number; blockCount: number; headFirst: number },
+  frame: Omit<LayerFrame, 'blockUnits' | 'unitTokens' | 'headCount'>,
   { rows, form }: Contents,
   strides: TensorStrides,
   [tokens, heads]: readonly [Dimension, Dimension],

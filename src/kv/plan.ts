@@ -1,7 +1,11 @@
-import type { LayerView, PartView } from '../base/cache-view.ts';
+import { type LayerView, listedUnitsOf, type PartView } from '../base/cache-view.ts';
 import { UsageError } from '../base/failure.ts';
+import { sharedStretches } from './shares.ts';
 
-/** One part of a layer on one side, with a request's blocks: `blocks[0]` holds the units from `firstUnit` on. */
+/**
+ * One part of a layer on one side, with a request's blocks: `blocks[i]` stands for the units from `firstUnit` +
+ * i * {@link listedUnitsOf} on, of which the rank holds its share.
+ */
 export interface PartSide {
   readonly part: PartView;
   readonly layer: LayerView;
@@ -28,8 +32,9 @@ export interface LayerSide {
 
 /**
  * Adds to `runs` the triples (local offset, remote offset, bytes) that move one part of the units [from, to), for every
- * head that both sides hold. Pieces are cut at each page border of either side. The axes are walked in the order in which
- * they lie on the local side, outermost first, so that what touches on both sides is joined as it is met.
+ * head and unit that both sides hold. Pieces are cut at each page border of either side, and where a unit that one side
+ * lacks lies between. The axes are walked in the order in which they lie on the local side, outermost first, so that what
+ * touches on both sides is joined as it is met.
  * @throws UsageError PLAN-RANGE when a block list does not cover the range or names a block outside its cache.
  */
 export function planPart(local: PartSide, remote: PartSide, from: number, to: number, runs: number[]): void {
@@ -132,7 +137,12 @@ function walk(
   const there = remote.layer;
   const headFrom = Math.max(here.headFirst, there.headFirst);
   const headTo = Math.min(here.headFirst + here.headCount, there.headFirst + there.headCount);
-  if (headFrom >= headTo) return;
+  if (headFrom >= headTo || from >= to) return;
+  // A list covers its range or does not, whoever holds which units of it.
+  if (here.context.ranks > 1 || there.context.ranks > 1) {
+    requireCover(local, from, to);
+    requireCover(remote, from, to);
+  }
   const heads: Axis = { count: headTo - headFrom, local: part.headStride, remote: peer.headStride };
   const localHead = (headFrom - here.headFirst) * part.headStride;
   const remoteHead = (headFrom - there.headFirst) * peer.headStride;
@@ -168,21 +178,40 @@ interface WalkedPair {
 
 /** One pass over both block lists, at a distance from the first head and part on either side. */
 function walkList(
-  { local, part, remote, peer, parts, heads }: WalkedPair,
+  pair: WalkedPair,
   localAdd: number,
   remoteAdd: number,
   from: number,
   to: number,
   runs: number[],
 ): void {
-  for (let unit = from; unit < to; ) {
-    const here = placeOf(local, part, unit);
-    const there = placeOf(remote, peer, unit);
-    const count = Math.min(to - unit, here.room, there.room);
+  const { local, remote } = pair;
+  const [here, there] = [local.layer.context, remote.layer.context];
+  const [localUnit, remoteUnit] = [from - local.firstUnit, from - remote.firstUnit];
+  if (here.ranks === 1 && there.ranks === 1)
+    return walkStretch(pair, localAdd, remoteAdd, localUnit, remoteUnit, to - from, runs);
+  for (const stretch of sharedStretches(here, localUnit, there, remoteUnit, to - from))
+    walkStretch(pair, localAdd, remoteAdd, stretch.local, stretch.remote, stretch.units, runs);
+}
+
+/** So many units from these two of either side on, by their numbers among those that lie there. */
+function walkStretch(
+  { local, part, remote, peer, parts, heads }: WalkedPair,
+  localAdd: number,
+  remoteAdd: number,
+  localUnit: number,
+  remoteUnit: number,
+  unitCount: number,
+  runs: number[],
+): void {
+  for (let done = 0; done < unitCount; ) {
+    const here = placeOf(local, part, localUnit + done);
+    const there = placeOf(remote, peer, remoteUnit + done);
+    const count = Math.min(unitCount - done, here.room, there.room);
     const units: Axis = { count, local: part.unitStride, remote: peer.unitStride };
     const [first, second, third] = inLocalOrder(parts, heads, units);
     addCells(first, second, third, here.offset + localAdd, there.offset + remoteAdd, part.bytes, runs);
-    unit += count;
+    done += count;
   }
 }
 
@@ -197,21 +226,33 @@ function inLocalOrder(a: Axis, b: Axis, c: Axis): readonly [Axis, Axis, Axis] {
   return c.local >= y.local ? [x, c, y] : [x, y, c];
 }
 
-/** Where a unit lies, for head `headFirst`, and how many units from it on are left of its page. */
-function placeOf(side: UnitSide, part: PartView, unit: number): { room: number; offset: number } {
-  const { blockUnits, blockCount } = side.layer;
-  const distance = unit - side.firstUnit;
-  const index = Math.floor(distance / blockUnits);
-  const block = side.blocks[index];
-  if (block === undefined || block < 0 || block >= blockCount) {
-    const entry = `entry ${index} of a list of ${side.blocks.length} blocks, block ${block} of ${blockCount}`;
-    throw new UsageError('PLAN-RANGE', `unit ${unit} lies in ${entry}`);
-  }
-  const inBlock = distance - index * blockUnits;
+/** Where unit number `held` of those that lie here is, for head `headFirst`, and how many are left of its page. */
+function placeOf(side: UnitSide, part: PartView, held: number): { room: number; offset: number } {
+  const { blockUnits } = side.layer;
+  const index = Math.floor(held / blockUnits);
+  const block = blockAt(side, index);
+  const inBlock = held - index * blockUnits;
   const { pageUnits } = part;
   const inPage = inBlock % pageUnits;
   const page = block * (blockUnits / pageUnits) + (inBlock - inPage) / pageUnits;
   return { room: pageUnits - inPage, offset: part.base + page * part.blockStride + inPage * part.unitStride };
+}
+
+/** @throws UsageError PLAN-RANGE when the list has no such entry or it names a block outside the cache. */
+function blockAt(side: UnitSide, index: number): number {
+  const { blockCount } = side.layer;
+  const block = side.blocks[index];
+  if (block !== undefined && block >= 0 && block < blockCount) return block;
+  const unit = side.firstUnit + index * listedUnitsOf(side.layer);
+  const entry = `entry ${index} of a list of ${side.blocks.length} blocks, block ${block} of ${blockCount}`;
+  throw new UsageError('PLAN-RANGE', `the units from ${unit} on lie in ${entry}`);
+}
+
+/** @throws UsageError PLAN-RANGE when an entry for the units [from, to), of which there is one, is not as it must be. */
+function requireCover(side: UnitSide, from: number, to: number): void {
+  const listed = listedUnitsOf(side.layer);
+  const last = Math.floor((to - 1 - side.firstUnit) / listed);
+  for (let index = Math.floor((from - side.firstUnit) / listed); index <= last; index++) blockAt(side, index);
 }
 
 /** Adds the cells of one piece, each joined to the run before it when it continues it on both sides. */

@@ -1,4 +1,5 @@
 import type { LayerView, PartView } from '../base/cache-view.ts';
+import { RANKS_MAX } from './ranks.ts';
 
 /** Words of a form that make it unfit for a transfer: the scale changes with every step and lies in no cache. */
 export const DYNAMIC_SCALE = 'dynamic per-tensor scale';
@@ -20,12 +21,17 @@ export function refusalOf(local: LayerView, remote: LayerView): string {
   return cause === '' ? '' : `layer ${local.layer}: ${cause}`;
 }
 
-function unsoundness({ form, parts, blockUnits }: LayerView, where: string): string {
+function unsoundness({ form, parts, blockUnits, context }: LayerView, where: string): string {
   if (form.includes(DYNAMIC_SCALE)) return `a ${DYNAMIC_SCALE} ${where} is not in the cache`;
   for (const { pageUnits } of parts) {
     if (blockUnits % pageUnits !== 0)
       return `a block of ${blockUnits} units ${where} is no whole number of pages of ${pageUnits}`;
   }
+  const { ranks, rank, interleaveUnits } = context;
+  if (!(rank >= 0 && rank < ranks && ranks <= RANKS_MAX))
+    return `context rank ${rank} of ${ranks} ${where} is none`;
+  if (blockUnits % interleaveUnits !== 0)
+    return `a block of ${blockUnits} units ${where} is no whole number of interleaves of ${interleaveUnits}`;
   return '';
 }
 

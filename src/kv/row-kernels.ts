@@ -27,8 +27,9 @@ export interface RowKernels {
   mergeRows(out: number, count: number, capacity: number, scratch: number): number;
   /**
    * Appends the rows that move the units [from, to) of `partCount` pairs of PART structs, one pair after the other, for
-   * every head that both sides hold. Block lists are words; entry i holds the units from firstUnit + i * blockUnits on.
-   * Pieces are cut at each page border of either side; units and heads are walked in local order and heads that lie
+   * every head and unit that both sides hold. Block lists are words; entry i stands for the units from firstUnit +
+   * i * blockUnits * contextRanks on, and covers them whichever of them lie here. Pieces are cut at each page border of
+   * either side and where a unit that one side lacks lies between; units and heads are walked in local order and heads that lie
    * further apart than blocks outside the list; a row that continues the one before it on both sides, whoever appended
    * that, is joined to it. Returns the new count, REFUSED, NOT_COVERED or NO_ROOM.
    */
@@ -84,7 +85,8 @@ export function scratchBytes(count: number): number {
  *   base + (b * (blockUnits / pageUnits) + floor(u / pageUnits)) * blockStride
  *        + (u % pageUnits) * unitStride + (h - headFirst) * headStride
  *
- * All fields are whole and not negative, and no byte lies at 2^53 or beyond.
+ * Unit d of a list lies with context rank floor(d / interleaveUnits) % contextRanks; b and u count those that lie here. All
+ * fields are whole and not negative, and no byte lies at 2^53 or beyond.
  */
 export const PART = {
   base: 0,
@@ -94,7 +96,7 @@ export const PART = {
   headStride: 3,
   /** Contiguous content of one (unit, head), at least 1; the same on both sides. */
   bytes: 4,
-  /** Units of a listed block, at least 1, below 2^32. */
+  /** Units of a listed block that lie here, at least 1; with those of all context ranks below 2^32. */
   blockUnits: 5,
   /** Units of a page; divides `blockUnits`. */
   pageUnits: 6,
@@ -102,9 +104,15 @@ export const PART = {
   headCount: 8,
   /** Blocks that a list may name. */
   blockCount: 9,
+  /** Ranks of the context group, at least 1. */
+  contextRanks: 11,
+  /** Below `contextRanks`. */
+  contextRank: 12,
+  /** Divides `blockUnits`. */
+  interleaveUnits: 13,
 } as const;
-export const PART_WORDS = 12;
-export const PART_BYTES = 96;
+export const PART_WORDS = 14;
+export const PART_BYTES = 112;
 
 /** What a PART says, by name. */
 export type PartFields = { readonly [field in keyof typeof PART]: number };
@@ -122,4 +130,7 @@ export function writePart(words: Float64Array, index: number, part: PartFields):
   words[first + PART.headFirst] = part.headFirst;
   words[first + PART.headCount] = part.headCount;
   words[first + PART.blockCount] = part.blockCount;
+  words[first + PART.contextRanks] = part.contextRanks;
+  words[first + PART.contextRank] = part.contextRank;
+  words[first + PART.interleaveUnits] = part.interleaveUnits;
 }

@@ -227,8 +227,15 @@ function partAt(words: DataView, parts: number, index: number): PartFields {
 function makesSense(part: PartFields): boolean {
   if (!FIELDS.every((field) => isWhole(part[field]))) return false;
   const { bytes, blockUnits, pageUnits, headFirst, headCount, blockCount } = part;
+  const { contextRanks, contextRank, interleaveUnits } = part;
   if (bytes < 1 || blockUnits < 1 || pageUnits < 1 || blockUnits % pageUnits !== 0) return false;
-  if (blockUnits >= U32_END || headFirst >= U32_END || headCount >= U32_END || blockCount > U32_END)
+  if (contextRank >= contextRanks || interleaveUnits < 1 || blockUnits % interleaveUnits !== 0) return false;
+  if (
+    blockUnits * contextRanks >= U32_END ||
+    headFirst >= U32_END ||
+    headCount >= U32_END ||
+    blockCount > U32_END
+  )
     return false;
   const pages = blockCount * (blockUnits / pageUnits);
   const end = part.base + pages * part.blockStride + pageUnits * part.unitStride;
@@ -238,6 +245,7 @@ function makesSense(part: PartFields): boolean {
 function sideOf(words: DataView, side: Side, fields: PartFields): PartSide {
   const { base, blockStride, unitStride, headStride, bytes, pageUnits } = fields;
   const { blockCount, blockUnits, headFirst, headCount } = fields;
+  const { contextRanks: ranks, contextRank: rank, interleaveUnits } = fields;
   const part: PartView = {
     name: 'k',
     region: 0,
@@ -254,6 +262,7 @@ function sideOf(words: DataView, side: Side, fields: PartFields): PartSide {
     parts: [part],
     blockCount,
     blockUnits,
+    context: { ranks, rank, interleaveUnits },
     unitTokens: 1,
     headFirst,
     headCount,

@@ -1,4 +1,4 @@
-import type { LayerView, PartView } from '../base/cache-view.ts';
+import type { ContextView, LayerView, PartView } from '../base/cache-view.ts';
 import { bytesOf, type Content, type Contents } from './contents.ts';
 
 /** The strides of one layer's tensor in bytes; `value` is the distance from a K row to its V row. */
@@ -15,6 +15,7 @@ export interface LayerFrame {
   readonly group: number;
   readonly blockCount: number;
   readonly blockUnits: number;
+  readonly context: ContextView;
   readonly unitTokens: number;
   readonly headFirst: number;
   readonly headCount: number;

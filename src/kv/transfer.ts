@@ -1,8 +1,9 @@
-import type { LayerView, PartView } from '../base/cache-view.ts';
+import { type LayerView, listedTokensOf, type PartView } from '../base/cache-view.ts';
 import { UsageError } from '../base/failure.ts';
 import { mergeRows } from './merge.ts';
 import { inUnits, type LayerSide, planPart, planUnits } from './plan.ts';
 import { refusalOf } from './refusal.ts';
+import { contextsMeet } from './shares.ts';
 
 /** One rank's caches. Which layers and heads it holds is read off its views: a PP range is not computed. */
 export interface RankSide {
@@ -13,6 +14,7 @@ export interface RankSide {
 export interface EngineSide {
   /** KV heads of the model. */
   readonly heads: number;
+  /** Ranks of a stage, those of its context groups included. */
   readonly tpSize: number;
   readonly ranks: readonly RankSide[];
 }
@@ -55,8 +57,8 @@ export interface RankTransfer {
 }
 
 /**
- * Which ranks exchange which layers, so that every target rank gets each of its heads of each of its layers once. Of the
- * ranks that hold copies of the same heads one serves a target, spread by the target's own rank. Source: layouts.md 7.6, 7.8.
+ * Which ranks exchange which layers, so that every target rank gets each of its heads and units of each of its layers
+ * once. Of the ranks that hold copies of the same heads and units one serves a target, spread by the target's own rank. Source: layouts.md 7.6, 7.8.
  */
 export function planRanks(source: EngineSide, target: EngineSide): RankPair[] {
   return target.ranks.flatMap((rank, targetIndex) => {
@@ -79,17 +81,33 @@ interface Holder {
   readonly view: LayerView;
 }
 
-/** One holder of each share of the view's heads. */
+/** One holder of each share of the view's heads and units. */
 function sourcesOf(source: EngineSide, wanted: LayerView, targetTpRank: number): Holder[] {
-  const byHead = new Map<number, Holder[]>();
-  source.ranks.forEach(({ layers }, rank) => {
-    const view = layers.find(({ layer }) => layer === wanted.layer);
-    if (view === undefined || !headsMeet(view, wanted)) return;
-    const copies = byHead.get(view.headFirst);
-    if (copies === undefined) byHead.set(view.headFirst, [{ rank, view }]);
-    else copies.push({ rank, view });
+  const holders = headHoldersOf(source, wanted).filter(({ view }) =>
+    contextsMeet(view.context, wanted.context),
+  );
+  const shares = grouped(holders, ({ view: { headFirst, context } }) => {
+    return `${headFirst} ${context.rank} ${context.ranks} ${context.interleaveUnits}`;
   });
-  return [...byHead.values()].map((copies) => copies[targetTpRank % copies.length]!);
+  return shares.map((copies) => copies[targetTpRank % copies.length]!);
+}
+
+/** All ranks that hold some of the view's heads. */
+function headHoldersOf(source: EngineSide, wanted: LayerView): Holder[] {
+  return source.ranks.flatMap(({ layers }, rank) => {
+    const view = layers.find(({ layer }) => layer === wanted.layer);
+    return view !== undefined && headsMeet(view, wanted) ? [{ rank, view }] : [];
+  });
+}
+
+function grouped<Item>(items: readonly Item[], keyOf: (item: Item) => string): Item[][] {
+  const groups = new Map<string, Item[]>();
+  for (const item of items) {
+    const group = groups.get(keyOf(item));
+    if (group === undefined) groups.set(keyOf(item), [item]);
+    else group.push(item);
+  }
+  return [...groups.values()];
 }
 
 function headsMeet(a: LayerView, b: LayerView): boolean {
@@ -97,14 +115,12 @@ function headsMeet(a: LayerView, b: LayerView): boolean {
 }
 
 /**
- * Why nothing can move from one engine to the other, or '' when every layer and head of the target has a source that it
- * can be joined with. Source: layouts.md 7.9, 7.10.
+ * Why nothing can move from one engine to the other, or '' when every layer, head and unit of the target has a source that
+ * it can be joined with. Source: layouts.md 7.9, 7.10.
  */
 export function refusalOfEngines(source: EngineSide, target: EngineSide): string {
-  for (const { heads, tpSize } of [source, target]) {
-    if (heads % tpSize !== 0 && tpSize % heads !== 0)
-      return `${heads} KV heads cannot be split over or replicated on ${tpSize} TP ranks`;
-  }
+  const cause = splitRefusal(source) || splitRefusal(target);
+  if (cause !== '') return cause;
   if (source.heads !== target.heads)
     return `${source.heads} KV heads at the source, ${target.heads} at the target`;
   for (const { tpRank, layers } of target.ranks) {
@@ -116,23 +132,54 @@ export function refusalOfEngines(source: EngineSide, target: EngineSide): string
   return '';
 }
 
+/** Heads go over what context groups leave of the TP ranks. */
+function splitRefusal({ heads, tpSize, ranks }: EngineSide): string {
+  const groups = new Set(ranks.flatMap(({ layers }) => layers.map(({ context }) => context.ranks)));
+  for (const size of groups.size === 0 ? [1] : groups) {
+    if (tpSize % size !== 0) return `${tpSize} TP ranks are no whole number of context groups of ${size}`;
+    const split = tpSize / size;
+    if (heads % split !== 0 && split % heads !== 0)
+      return `${heads} KV heads cannot be split over or replicated on ${split} TP ranks`;
+  }
+  return '';
+}
+
 function layerRefusal(source: EngineSide, view: LayerView, tpRank: number): string {
-  const holders = sourcesOf(source, view, tpRank);
-  if (holders.length === 0) {
+  if (headHoldersOf(source, view).length === 0) {
     const held = source.ranks.flatMap(({ layers }) => layers).find(({ layer }) => layer === view.layer);
     if (held === undefined) return `layer ${view.layer} is held by no rank of the source`;
     // Whoever holds other heads only may still differ in what matters more.
     return refusalOf(held, view) || headsMissing(view, 0);
   }
-  for (const holder of holders) {
+  for (const holder of sourcesOf(source, view, tpRank)) {
     const cause = refusalOf(holder.view, view);
     if (cause !== '') return cause;
   }
   const end = view.headFirst + view.headCount;
-  const got = holders.reduce((sum, { view: { headFirst, headCount } }) => {
-    return sum + Math.min(end, headFirst + headCount) - Math.max(view.headFirst, headFirst);
-  }, 0);
+  let got = 0;
+  for (const holders of grouped(headHoldersOf(source, view), (holder) => `${holder.view.headFirst}`)) {
+    const cause = contextRefusal(holders, view);
+    if (cause !== '') return cause;
+    const { headFirst, headCount } = holders[0]!.view;
+    got += Math.min(end, headFirst + headCount) - Math.max(view.headFirst, headFirst);
+  }
   return got === view.headCount ? '' : headsMissing(view, got);
+}
+
+/** Why some units of the view have no source, or several, among those who hold the same heads; or ''. */
+function contextRefusal(holders: readonly Holder[], { layer, context }: LayerView): string {
+  const { ranks, interleaveUnits } = holders[0]!.view.context;
+  const held = new Set<number>();
+  for (const { view } of holders) {
+    if (view.context.ranks !== ranks || view.context.interleaveUnits !== interleaveUnits)
+      return `layer ${layer}: the ranks of the source split the tokens of a head in unequal ways`;
+    held.add(view.context.rank);
+  }
+  for (let rank = 0; rank < ranks; rank++) {
+    if (!held.has(rank) && contextsMeet({ ranks, rank, interleaveUnits }, context))
+      return `layer ${layer}: context rank ${rank} of ${ranks} is no rank of the source`;
+  }
+  return '';
 }
 
 function headsMissing({ layer, headCount }: LayerView, got: number): string {
@@ -142,7 +189,7 @@ function headsMissing({ layer, headCount }: LayerView, got: number): string {
 /**
  * All that moves for one request: for every pair of ranks and of their regions the runs, ready to be posted. The range
  * of a group begins no earlier than its target's list: what lies before is there already.
- * @throws UsageError PLAN-RANGE when lists do not cover the range, name blocks that are not there, or a block of the
+ * @throws UsageError PLAN-RANGE when lists do not cover the range or begin within a block, name blocks that are not there, or a block of the
  *   target twice; PLAN-REFUSED with the cause when the engines do not fit together.
  */
 export function planTransfer(transfer: Transfer): RankTransfer[] {
@@ -184,6 +231,11 @@ function sideOf(layer: LayerView, groups: readonly GroupBlocks[]): LayerSide {
     throw new UsageError(
       'PLAN-RANGE',
       `layer ${layer.layer} is of group ${layer.group}, which has no blocks`,
+    );
+  if (group.firstToken % listedTokensOf(layer) !== 0)
+    throw new UsageError(
+      'PLAN-RANGE',
+      `token ${group.firstToken} begins no block of ${listedTokensOf(layer)} tokens`,
     );
   return { layer, ...group };
 }

@@ -1,11 +1,11 @@
-import type { LayerView, PartView } from '../base/cache-view.ts';
+import { type ContextView, type LayerView, type PartView, WHOLE_CONTEXT } from '../base/cache-view.ts';
 import { believe, UsageError } from '../base/failure.ts';
 
-export type { LayerView, PartView } from '../base/cache-view.ts';
+export type { ContextView, LayerView, PartView } from '../base/cache-view.ts';
 
 /**
- * The byte of (block, unit of the block, head) in a part, as an offset into its region. The plan computes the same in
- * strides; this is the definition. Source: layouts.md 7.4, 7.7.
+ * The byte of (block, unit of the block, head) in a part, as an offset into its region; units count what lies in the block
+ * here, whichever share of the request that is. The plan computes the same in strides; this is the definition. Source: layouts.md 7.4, 7.7.
  */
 export function byteOf(view: LayerView, part: PartView, block: number, unit: number, head: number): number {
   const page = block * (view.blockUnits / part.pageUnits) + Math.floor(unit / part.pageUnits);
@@ -69,11 +69,14 @@ export interface CacheShape {
   readonly cellBytes: number;
   readonly headFirst: number;
   readonly headCount: number;
+  /** The whole of it when left out. */
+  readonly context?: ContextView;
 }
 
 /** One layer's tensor in region 0, with parts `k` and `v`, or `latent`. */
 export function layView(layer: number, base: number, shape: CacheShape): LayerView {
   const { order, blockCount, blockUnits, unitTokens, cellBytes, headFirst, headCount } = shape;
+  const { context = WHOLE_CONTEXT } = shape;
   believe(order.includes('H') || headCount === 1, 'INV-VIEW-1', 'a cache without a head axis has one head');
   const strides = denseStrides(order, { L: 1, B: blockCount, K: 2, H: headCount, N: blockUnits }, cellBytes);
   const hasValues = order.includes('K');
@@ -86,6 +89,7 @@ export function layView(layer: number, base: number, shape: CacheShape): LayerVi
     parts,
     blockCount,
     blockUnits,
+    context,
     unitTokens,
     headFirst,
     headCount,

@@ -8,6 +8,7 @@ import {
   shortBytes,
   shortMicros,
   shortRange,
+  tpText,
 } from './plan-report.ts';
 
 /**
@@ -212,7 +213,7 @@ function headings(report: PlanReport, prefill: Column, decode: Column): { lines:
 
 function sideLabel(letter: 'P' | 'D', side: PlanSide): string {
   const kernel = side.kernelBlock === side.block ? '' : ` (kernel ${side.kernelBlock})`;
-  return `${letter}: tp ${side.tp}, pp ${side.pp}, block ${side.block}${kernel}, ${side.layout}, ${side.dtype}`;
+  return `${letter}: ${tpText(side)}, pp ${side.pp}, block ${side.block}${kernel}, ${side.layout}, ${side.dtype}`;
 }
 
 /** The cause, in the gap between the columns where the arrows would be. */

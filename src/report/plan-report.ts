@@ -6,10 +6,13 @@ export type Range = readonly [from: number, to: number];
 export interface PlanSide {
   readonly tp: number;
   readonly pp: number;
+  /** Ranks of a context group, and neighbouring tokens that one of them holds. */
+  readonly dcp: number;
+  readonly dcpInterleave: number;
   readonly block: number;
   readonly kernelBlock: number;
   readonly layout: string;
-  /** Blocks of `block` tokens in a rank's cache. */
+  /** Blocks of `block` tokens in a rank's cache; a context group's blocks hold `dcp` times as many. */
   readonly blocks: number;
   readonly dtype: string;
   /** Layers of each pipeline stage. */
@@ -89,6 +92,11 @@ export function shortRange([from, to]: Range): string {
 export function rankName(letter: 'P' | 'D', side: PlanSide, rank: number): string {
   if (side.pp === 1) return `${letter}${rank}`;
   return `${letter}${rank} (stage ${Math.trunc(rank / side.tp)}, tp ${rank % side.tp})`;
+}
+
+/** `tp 8`, or `tp 8 (dcp 4, interleave 1)` where context groups split tokens. */
+export function tpText({ tp, dcp, dcpInterleave }: PlanSide): string {
+  return dcp === 1 ? `tp ${tp}` : `tp ${tp} (dcp ${dcp}, interleave ${dcpInterleave})`;
 }
 
 /** `1 pair`, `8 pairs`. */

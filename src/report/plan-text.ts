@@ -7,6 +7,7 @@ import {
   shortBytes,
   shortMicros,
   shortRange,
+  tpText,
 } from './plan-report.ts';
 
 /** A transfer plan as a table for people. */
@@ -38,7 +39,7 @@ function headLines(report: PlanReport): string[] {
 
 export function sideText(side: PlanSide): string {
   const kernel = side.kernelBlock === side.block ? '' : ` (kernel block ${side.kernelBlock})`;
-  return `tp ${side.tp}, pp ${side.pp}, block ${side.block}${kernel}, ${side.layout}, ${side.dtype}, ${grouped(side.blocks)} blocks`;
+  return `${tpText(side)}, pp ${side.pp}, block ${side.block}${kernel}, ${side.layout}, ${side.dtype}, ${grouped(side.blocks)} blocks`;
 }
 
 function planned(report: PlanReport): string[] {

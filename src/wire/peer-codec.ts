@@ -1,5 +1,5 @@
 import { decode, encode } from '@msgpack/msgpack';
-import { LAYER_NUMBERS, PART_NUMBERS } from '../base/cache-view.ts';
+import { CONTEXT_NUMBERS, LAYER_NUMBERS, PART_NUMBERS } from '../base/cache-view.ts';
 import { finish, mix } from '../base/mix.ts';
 import type { PeerMessage } from './messages.ts';
 
@@ -114,9 +114,15 @@ function isGeometry(value: unknown): boolean {
 /** Of the right types, and with pages that a plan can count in. */
 function isLayerView(value: unknown): boolean {
   if (!isRecord(value) || typeof value['form'] !== 'string') return false;
-  const { parts, blockUnits } = value;
+  const { parts, blockUnits, context } = value;
   if (!LAYER_NUMBERS.every((field) => isIndex(value[field])) || !Array.isArray(parts)) return false;
+  if (!isContextView(context)) return false;
   return (blockUnits as number) > 0 && (value['unitTokens'] as number) > 0 && parts.every(isPartView);
+}
+
+function isContextView(value: unknown): boolean {
+  if (!isRecord(value) || !CONTEXT_NUMBERS.every((field) => isIndex(value[field]))) return false;
+  return (value['rank'] as number) < (value['ranks'] as number) && (value['interleaveUnits'] as number) > 0;
 }
 
 function isPartView(value: unknown): boolean {

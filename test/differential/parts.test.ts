@@ -26,6 +26,11 @@ const shape = fc.record({
   headFirst: fc.integer({ min: 0, max: 3 }),
   headCount: fc.integer({ min: 0, max: 5 }),
   blockCount: fc.integer({ min: 20, max: 30 }),
+  context: fc.record({
+    ranks: fc.constantFrom(1, 1, 2, 4),
+    rank: fc.nat({ max: 3 }),
+    interleave: fc.constantFrom(1 as const, 2 as const, 'block' as const),
+  }),
 });
 
 /** Stretches of neighbours, so that blocks join. */
@@ -52,6 +57,13 @@ const broken = fc.constantFrom<[keyof PartFields, number] | undefined>(
   ['headFirst', 2 ** 32],
   ['headCount', Number.POSITIVE_INFINITY],
   ['blockCount', 2 ** 33],
+  ['contextRanks', 0],
+  ['contextRanks', 2 ** 32],
+  ['contextRank', 9],
+  ['contextRank', 0.5],
+  ['interleaveUnits', 0],
+  ['interleaveUnits', 2 ** 33],
+  ['interleaveUnits', 5],
 );
 
 describe('planParts', () => {
@@ -109,6 +121,10 @@ describe('planParts', () => {
         );
         tally.add('rows', agreed > count);
         tally.add('joined', agreed >= 0 && agreed - count < heads * range.units && agreed > count);
+        const split = ([a, b]: (typeof parts)[number][0]) => a.context.ranks > 1 || b.context.ranks > 1;
+        const bothSplit = ([a, b]: (typeof parts)[number][0]) => a.context.ranks > 1 && b.context.ranks > 1;
+        tally.add('rows of context groups', agreed > count && parts.every(([shapes]) => split(shapes)));
+        tally.add('of groups on both sides', agreed > count && parts.every(([shapes]) => bothSplit(shapes)));
         tally.add('nothing', agreed === count);
         tally.add('refused', agreed === REFUSED);
         tally.add('not covered', agreed === NOT_COVERED);
@@ -116,7 +132,8 @@ describe('planParts', () => {
       },
     );
     fc.assert(property, { ...SETTINGS, numRuns: 6000 });
-    tally.expectEach(['rows', 'joined', 'nothing', 'refused', 'not covered', 'no room'], 100);
+    const outcomes = ['rows', 'joined', 'nothing', 'refused', 'not covered', 'no room'];
+    tally.expectEach([...outcomes, 'rows of context groups', 'of groups on both sides'], 100);
   });
 
   test('agrees with the twin on parts that lie alike, apart or one behind the other', () => {
@@ -137,14 +154,17 @@ describe('planParts', () => {
         const [local, remote] = [partOf(here, a.bytes), partOf(there, a.bytes)];
         const step = here.bytes * here.pageUnits * 8 + (dense ? 0 : 64);
         for (let i = 0; i < count; i++) {
-          // One part in three differs from its neighbours.
-          const spare = i === 2 ? { blockCount: 5 } : {};
-          putPart(small, LOCAL_PARTS + i * PART_BYTES, { ...local, ...spare, base: local.base + i * step });
-          putPart(small, REMOTE_PARTS + i * PART_BYTES, {
-            ...remote,
-            ...spare,
-            base: remote.base + i * step,
+          // From the third one on each differs from its neighbours.
+          const other = (part: PartFields): Partial<PartFields> => ({
+            ...(i === 2 ? { blockCount: 5 } : {}),
+            ...(i >= 3 ? { contextRank: (part.contextRank + 1) % part.contextRanks } : {}),
+            ...(i === 4 ? { interleaveUnits: 1 } : {}),
           });
+          for (const [part, at] of [
+            [local, LOCAL_PARTS],
+            [remote, REMOTE_PARTS],
+          ] as const)
+            putPart(small, at + i * PART_BYTES, { ...part, ...other(part), base: part.base + i * step });
         }
         small.put(LOCAL_BLOCKS, list);
         small.put(REMOTE_BLOCKS, list);
@@ -355,7 +375,7 @@ describe('planParts', () => {
         );
         for (const address of [localParts, remoteParts]) {
           for (let i = 0; i < 3; i++)
-            if (address + 300 < small.bytes) putPart(small, address + i * PART_BYTES, part);
+            if (address + 3 * PART_BYTES < small.bytes) putPart(small, address + i * PART_BYTES, part);
         }
         for (const address of [localBlocks, remoteBlocks])
           if (address + 12 < small.bytes) small.put(address, [1, 2, 4]);

@@ -26,6 +26,14 @@ export interface Shape {
   readonly headFirst: number;
   readonly headCount: number;
   readonly blockCount: number;
+  readonly context?: Context;
+}
+
+/** A rank of a context group; the interleave is of so many units where they divide a block, else of one or of all. */
+export interface Context {
+  readonly ranks: number;
+  readonly rank: number;
+  readonly interleave: 1 | 2 | 'block';
 }
 
 export function partOf(shape: Shape, bytes: number): PartFields {
@@ -37,17 +45,22 @@ export function partOf(shape: Shape, bytes: number): PartFields {
     strides[axis] = stride;
     stride = stride * sizes[axis]! + (axis === shape.gap ? 16 : 0);
   }
+  const { ranks, rank, interleave } = shape.context ?? { ranks: 1, rank: 0, interleave: 1 };
+  const blockUnits = pageUnits * pages;
   return {
     base,
     blockStride: strides[0]!,
     unitStride: strides[1]!,
     headStride: strides[2]!,
     bytes,
-    blockUnits: pageUnits * pages,
+    blockUnits,
     pageUnits,
     headFirst,
     headCount,
     blockCount,
+    contextRanks: ranks,
+    contextRank: rank % ranks,
+    interleaveUnits: interleave === 'block' ? blockUnits : blockUnits % interleave === 0 ? interleave : 1,
   };
 }
 

@@ -141,6 +141,9 @@ function partOf(
     headFirst: 0,
     headCount: heads,
     blockCount,
+    contextRanks: 1,
+    contextRank: 0,
+    interleaveUnits: 1,
   };
 }
 

@@ -57,8 +57,8 @@ export function planOf(request: PlanRequest): PlanReport {
 }
 
 /**
- * Pairs of the same two stages differ only in where their heads begin, which shifts every offset by as much: the first
- * one's load is that of all. Whether two views can be joined is asked for each pair.
+ * Pairs of the same two stages and context ranks differ only in where their heads begin, which shifts every offset by as
+ * much: the first one's load is that of all. Whether two views can be joined is asked for each pair.
  */
 function priced(request: PlanRequest, prefill: Side, decode: Side): PlanPair[] | string {
   const cachesOfP = remembering((rank) => cachesOf(prefill, rank));
@@ -78,7 +78,9 @@ function priced(request: PlanRequest, prefill: Side, decode: Side): PlanPair[] |
     const there = within(cachesOfD(decodeRank), layers);
     const cause = here.map((view, index) => refusalOf(view, there[index]!)).find((text) => text !== '');
     if (cause !== undefined) return `P${prefillRank} (here) and D${decodeRank} (the peer): ${cause}`;
-    const share = `${stageOf(prefill, prefillRank)}/${stageOf(decode, decodeRank)}/${heads[1] - heads[0]}`;
+    const stages = `${stageOf(prefill, prefillRank)}/${stageOf(decode, decodeRank)}`;
+    const contexts = `${prefillRank % prefill.plan.dcp}/${decodeRank % decode.plan.dcp}`;
+    const share = `${stages}/${contexts}/${heads[1] - heads[0]}`;
     const pairsOfLayers = here.map((view, index) => ({
       prefill: view,
       decode: there[index]!,
@@ -87,7 +89,8 @@ function priced(request: PlanRequest, prefill: Side, decode: Side): PlanPair[] |
     const load = loads.get(share) ?? measure(pairsOfLayers, terms);
     if (typeof load === 'string') return load;
     loads.set(share, load);
-    loaded.push({ ...meeting, ...load });
+    // Of context groups two ranks can meet further on than the prompt goes.
+    if (load.runs > 0) loaded.push({ ...meeting, ...load });
   }
   return withTimes(request, loaded);
 }

@@ -1,4 +1,4 @@
-import { blockTokensOf, type LayerView } from '../../base/cache-view.ts';
+import { type LayerView, listedTokensOf } from '../../base/cache-view.ts';
 import { UsageError } from '../../base/failure.ts';
 import { mergeRows } from '../../kv/merge.ts';
 import { planPart } from '../../kv/plan.ts';
@@ -113,7 +113,7 @@ function planBatch(batch: readonly LayerPair[], terms: Terms): { runsBefore: num
 /** The tokens that move, cut at each border of a block on either side. */
 function* piecesOf(batch: readonly LayerPair[]): Generator<Range> {
   const [{ prefill, decode }] = batch as [LayerPair];
-  const sizes = [prefill, decode].map(blockTokensOf);
+  const sizes = [prefill, decode].map(listedTokensOf);
   const to = batch[0]!.tokens[1];
   for (let token = Math.min(...batch.map(({ tokens }) => tokens[0])); token < to; ) {
     const next = Math.min(to, ...sizes.map((size) => (Math.floor(token / size) + 1) * size));

@@ -7,7 +7,11 @@ import { CACHE_DTYPES, type CacheDtype } from './model-spec.ts';
 export interface SideSpec {
   readonly tp: number;
   readonly pp: number;
-  /** Tokens of a block. */
+  /** Ranks of a context group, which split the tokens of each block; divides `tp`. */
+  readonly dcp: number;
+  /** Neighbouring tokens that one rank of a context group holds; divides `block`. */
+  readonly dcpInterleave: number;
+  /** Tokens of a block that one rank holds. */
   readonly block: number;
   /** Tokens of a kernel block, in which the memory is really laid out; divides `block`. */
   readonly kernelBlock: number;
@@ -21,10 +25,29 @@ export interface SideSpec {
   readonly dtype: CacheDtype | null;
 }
 
-const KEYS = ['tp', 'pp', 'block', 'layout', 'blocks', 'kernel-block', 'stages', 'dtype'] as const;
+const KEYS = [
+  'tp',
+  'pp',
+  'block',
+  'layout',
+  'blocks',
+  'kernel-block',
+  'stages',
+  'dtype',
+  'dcp',
+  'dcp-interleave',
+] as const;
 type Key = (typeof KEYS)[number];
 
-const MOST = { tp: 256, pp: 64, block: 65_536, 'kernel-block': 65_536, blocks: 100_000_000 } as const;
+const MOST = {
+  tp: 256,
+  pp: 64,
+  block: 65_536,
+  'kernel-block': 65_536,
+  blocks: 100_000_000,
+  dcp: 256,
+  'dcp-interleave': 65_536,
+} as const;
 const BLOCK_DEFAULT = 16;
 const RANKS_MAX = 1024;
 
@@ -46,9 +69,16 @@ export function readSide(flag: string, text: string): SideSpec {
   const tp = number('tp') ?? 1;
   if (tp * pp > RANKS_MAX)
     throw new UsageError('SIDE', `${flag}: ${tp} x ${pp} ranks, at most ${RANKS_MAX} are planned`);
+  const dcp = number('dcp') ?? 1;
+  if (tp % dcp !== 0) throw new UsageError('SIDE', `${flag} dcp=${dcp}: must divide tp=${tp}`);
+  const dcpInterleave = number('dcp-interleave') ?? 1;
+  if (block % dcpInterleave !== 0)
+    throw new UsageError('SIDE', `${flag} dcp-interleave=${dcpInterleave}: must divide block=${block}`);
   return {
     tp,
     pp,
+    dcp,
+    dcpInterleave,
     block,
     kernelBlock,
     layout: oneOf(flag, 'layout', given.get('layout'), PLANNED_LAYOUTS),

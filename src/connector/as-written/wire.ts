@@ -1,5 +1,5 @@
 import { decode, encode } from '@msgpack/msgpack';
-import type { LayerView } from '../../base/cache-view.ts';
+import { type LayerView, WHOLE_CONTEXT } from '../../base/cache-view.ts';
 import type { BlockId, RequestId, TransferId } from '../../base/topology.ts';
 import { decodeUtf8, encodeUtf8 } from '../../base/utf8.ts';
 import { packEngineDesc, packMemoryDesc, unpackEngineDesc, unpackMemoryDesc } from '../../io/descriptors.ts';
@@ -160,6 +160,7 @@ function viewOf(
     parts,
     blockCount,
     blockUnits,
+    context: WHOLE_CONTEXT,
     unitTokens,
     headFirst,
     headCount,

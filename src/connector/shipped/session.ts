@@ -173,6 +173,10 @@ function refuseReply(
   for (let layer = 0; layer < env.views.length; layer++) {
     const cause = refusalOf(env.views[layer]!, geometry.views[layer]!);
     if (cause !== '') return cause;
+    // Ranks are paired by heads alone here: what lies with the others of a context group would be missing.
+    const [own, theirs] = [env.views[layer]!.context.ranks, geometry.views[layer]!.context.ranks];
+    if (own !== 1 || theirs !== 1)
+      return `layer ${layer}: tokens split over ${own} context ranks here, ${theirs} at ${name}`;
   }
   return '';
 }

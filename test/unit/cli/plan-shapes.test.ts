@@ -25,24 +25,33 @@ const textOf = ({
   layout,
 }: typeof sides extends fc.Arbitrary<infer S> ? S : never): string =>
   `tp=${tp},pp=${pp},block=${block},kernel-block=${block / kernel},layout=${layout}`;
-const cases = fc
-  .record({
-    heads: fc.constantFrom(1, 2, 4, 8),
-    layers: fc.integer({ min: 3, max: 7 }),
-    prefill: sides,
-    decode: sides,
-    tokens: fc.integer({ min: 2, max: 60 }),
-    prefix: fc.nat({ max: 30 }),
-    mode: fc.constantFrom('read' as const, 'write' as const),
-    placement: fc.constantFrom('contiguous' as const, 'scattered' as const),
-    chunking: fc.boolean(),
-  })
-  .map(({ heads, layers, prefill, decode, prefix, ...changes }) =>
-    requestOf(modelWith(layers, heads, 8), textOf(prefill), textOf(decode), {
-      ...changes,
-      prefix: prefix % changes.tokens,
-    }),
-  );
+/** The same, and its context groups. */
+const groupedSides = fc
+  .record({ side: sides, dcp: fc.constantFrom(1, 2, 4), interleave: fc.constantFrom(1, 2, 4) })
+  .map(({ side, dcp, interleave }) => {
+    return `${textOf(side)},dcp=${Math.min(side.tp, dcp)},dcp-interleave=${interleave}`;
+  });
+const casesOf = (side: fc.Arbitrary<string>) =>
+  fc
+    .record({
+      heads: fc.constantFrom(1, 2, 4, 8),
+      layers: fc.integer({ min: 3, max: 7 }),
+      prefill: side,
+      decode: side,
+      tokens: fc.integer({ min: 2, max: 60 }),
+      prefix: fc.nat({ max: 30 }),
+      mode: fc.constantFrom('read' as const, 'write' as const),
+      placement: fc.constantFrom('contiguous' as const, 'scattered' as const),
+      chunking: fc.boolean(),
+    })
+    .map(({ heads, layers, prefill, decode, prefix, ...changes }) =>
+      requestOf(modelWith(layers, heads, 8), prefill, decode, {
+        ...changes,
+        prefix: prefix % changes.tokens,
+      }),
+    );
+const wholeCases = casesOf(sides.map(textOf));
+const cases = fc.oneof(wholeCases, casesOf(groupedSides));
 
 function laid({ model, dtype, tokens, placement, ...request }: PlanRequest): [Side, Side] {
   return [
@@ -62,7 +71,7 @@ function engineOf(side: Side): EngineSide {
 describe('whatever the shapes', () => {
   test('every D rank gets each of its heads and layers once, from a P rank that has it', () => {
     fc.assert(
-      fc.property(cases, (request) => {
+      fc.property(wholeCases, (request) => {
         const { model } = request;
         const { pairs, prefill, decode, refused } = planOf(request);
         expect(refused).toBeNull();
@@ -92,7 +101,7 @@ describe('whatever the shapes', () => {
     fc.assert(
       fc.property(cases, (request) => {
         const report = planOf(request);
-        const copies = Math.max(1, report.decode.tp / request.model.heads);
+        const copies = Math.max(1, report.decode.tp / report.decode.dcp / request.model.heads);
         const moved = request.tokens - request.prefix;
         expect(report.totalBytes).toBe(
           copies * moved * request.model.layers * request.model.heads * 2 * 8 * 2,

@@ -6,6 +6,8 @@ describe('a side', () => {
     expect(readSide('--prefill', 'tp=8')).toEqual({
       tp: 8,
       pp: 1,
+      dcp: 1,
+      dcpInterleave: 1,
       block: 16,
       kernelBlock: 16,
       layout: null,
@@ -16,10 +18,13 @@ describe('a side', () => {
   });
 
   test('takes all keys in any order', () => {
-    const text = 'kernel-block=16,layout=packed-hnd,dtype=fp8,blocks=9,stages=3+5,block=64,tp=2,pp=2';
+    const text =
+      'kernel-block=16,layout=packed-hnd,dtype=fp8,blocks=9,stages=3+5,block=64,tp=2,pp=2,dcp-interleave=8,dcp=2';
     expect(readSide('--decode', text)).toEqual({
       tp: 2,
       pp: 2,
+      dcp: 2,
+      dcpInterleave: 8,
       block: 64,
       kernelBlock: 16,
       layout: 'packed-hnd',
@@ -44,6 +49,9 @@ describe('a side', () => {
     ['tp=256,pp=8', '256 x 8 ranks, at most 1024'],
     ['block=a\nb', 'block="a\\nb": must be an integer'],
     ['block=16,kernel-block=5', 'kernel-block=5: must divide block=16'],
+    ['tp=8,dcp=3', 'dcp=3: must divide tp=8'],
+    ['dcp=2', 'dcp=2: must divide tp=1'],
+    ['tp=2,dcp=2,dcp-interleave=3', 'dcp-interleave=3: must divide block=16'],
     ['layout=hnd', 'layout=hnd: unknown; use one of kv-first-nhd'],
     ['layout=mamba', 'layout=mamba: unknown'],
     ['dtype=int8', 'dtype=int8: unknown; use one of bfloat16'],

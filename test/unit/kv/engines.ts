@@ -1,4 +1,5 @@
 import fc from 'fast-check';
+import { type ContextView, WHOLE_CONTEXT } from '../../../src/base/cache-view.ts';
 import { type LayoutName, type LayoutShape, layoutByName } from '../../../src/kv/layouts.ts';
 import { spanOf } from '../../../src/kv/regions.ts';
 import type { EngineSide, GroupBlocks, RankSide } from '../../../src/kv/transfer.ts';
@@ -82,10 +83,14 @@ interface SideDraw {
   /** Blocks of the list that may be left out at its front. */
   readonly leftOut: number;
   readonly slotPadding: number;
+  /** Units of an interleave, where they divide a block; null for a whole block. */
+  readonly interleave: 1 | 2 | null;
 }
 
 export interface EngineDraw {
   readonly tp: number;
+  /** Ranks of a context group; divides `tp`. */
+  readonly dcp: number;
   /** Where the layers of each group are cut into stages, in tenths. */
   readonly cuts: readonly number[];
 }
@@ -108,6 +113,7 @@ const side = fc.record<SideDraw>({
   shuffle: fc.nat(),
   leftOut: fc.nat({ max: 3 }),
   slotPadding: fc.nat({ max: 4 }),
+  interleave: fc.constantFrom(1, 2, null),
 });
 const group = fc.record<GroupDraw>({
   family: fc.constantFrom('attention', 'attention', 'attention', ...Object.keys(FAMILIES)),
@@ -116,10 +122,13 @@ const group = fc.record<GroupDraw>({
   pageTokens: fc.constantFrom(2, 4),
   sides: fc.tuple(side, side),
 });
-const engine = fc.record<EngineDraw>({
-  tp: fc.constantFrom(1, 1, 2, 3, 4),
-  cuts: fc.array(fc.nat({ max: 10 }), { maxLength: 2 }),
-});
+const engine = fc
+  .record<EngineDraw>({
+    tp: fc.constantFrom(1, 1, 2, 3, 4, 4),
+    dcp: fc.constantFrom(1, 2, 4),
+    cuts: fc.array(fc.nat({ max: 10 }), { maxLength: 2 }),
+  })
+  .map((drawn) => ({ ...drawn, dcp: drawn.tp % drawn.dcp === 0 ? drawn.dcp : 1 }));
 
 function divides(heads: number, tp: number): boolean {
   return heads % tp === 0 || tp % heads === 0;
@@ -134,7 +143,9 @@ export const transferDraw: fc.Arbitrary<TransferDraw> = fc
     tokens: fc.nat({ max: 14 }),
     fromShare: fc.nat({ max: 100 }),
   })
-  .filter(({ heads, engines }) => engines.every(({ tp }) => divides(heads, tp)))
+  .filter(({ heads, engines }) =>
+    engines.every(({ tp, dcp }) => divides(heads, tp) && divides(heads, tp / dcp)),
+  )
   .filter(({ engines: [a, b], groups }) => a.tp === b.tp || groups.every(({ family }) => family !== 'mamba'));
 
 /** One engine's side of a drawn transfer. */
@@ -179,6 +190,8 @@ interface LaidGroup {
   readonly blockTokens: number;
   readonly blockCount: number;
   readonly span: GroupBlocks;
+  /** That of the first rank. */
+  readonly context: ContextView;
 }
 
 function layGroup(
@@ -193,18 +206,30 @@ function layGroup(
   const kernelTokens = family.wholePages ? group.pageTokens : side.kernelTokens;
   const pages = family.heads === 'ranked' ? 1 : side.pages;
   const blockTokens = kernelTokens * pages;
-  const listed = Math.ceil(draw.tokens / blockTokens) + 1;
+  const unitTokens = family.wholePages ? kernelTokens : 1;
+  const context =
+    family.heads === 'ranked'
+      ? WHOLE_CONTEXT
+      : contextOf(draw.engines[index].dcp, side, blockTokens / unitTokens);
+  const listedTokens = blockTokens * context.ranks;
+  const listed = Math.ceil(draw.tokens / listedTokens) + 1;
   const blockCount = listed + side.spareBlocks;
-  const skip = Math.min(side.leftOut, Math.floor(from / blockTokens));
+  const skip = Math.min(side.leftOut, Math.floor(from / listedTokens));
   const blocks = shuffled(blockCount, side.shuffle + number).slice(skip, listed);
-  const span = { blocks, firstToken: skip * blockTokens };
+  const span = { blocks, firstToken: skip * listedTokens };
   return {
     name: family.names[side.name % family.names.length]!,
     kernelTokens,
     blockTokens,
     blockCount,
     span,
+    context,
   };
+}
+
+function contextOf(ranks: number, { interleave }: SideDraw, blockUnits: number): ContextView {
+  const isWhole = interleave === null || blockUnits % interleave !== 0;
+  return { ranks, rank: 0, interleaveUnits: isWhole ? blockUnits : interleave };
 }
 
 /** Layers `first` to `first + count` of a group, whose layers are numbered from 10 times the group's number on. */
@@ -215,12 +240,13 @@ function layoutOf(
   tpRank: number,
   first: number,
   count: number,
-  { name, kernelTokens, blockTokens, blockCount }: LaidGroup,
+  { name, kernelTokens, blockTokens, blockCount, context }: LaidGroup,
 ): LayerView[] {
   if (count === 0) return [];
   const group = draw.groups[number]!;
   const family = FAMILIES[group.family]!;
-  const split = headsOfRank(draw.heads, draw.engines[index].tp, tpRank);
+  const { tp, dcp } = draw.engines[index];
+  const split = headsOfRank(draw.heads, tp / dcp, Math.floor(tpRank / dcp));
   const ranked = family.heads === 'ranked' ? tpRank : 0;
   const held = family.heads === 'split' ? split : { first: ranked, count: 1 };
   const { base, slotPadding } = group.sides[index];
@@ -233,6 +259,7 @@ function layoutOf(
     kernelTokens,
     headFirst: held.first,
     headCount: held.count,
+    context: { ...context, rank: tpRank % context.ranks },
     headScales: group.scaled && family.mayScale === true,
     ...(name === 'mamba' ? { slotBytes: 17 + slotPadding } : {}),
     group: number,

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { blockTokensOf } from '../../../src/base/cache-view.ts';
+import { listedTokensOf } from '../../../src/base/cache-view.ts';
 import { finish, mix } from '../../../src/base/mix.ts';
 import {
   type EngineSide,
@@ -23,10 +23,15 @@ function eachByte(
     for (const view of layers) {
       const { blocks: list, firstToken } = blocks[view.group]!;
       const first = Math.floor(from(view) / view.unitTokens);
+      const { ranks, rank: held, interleaveUnits } = view.context;
+      const listed = view.blockUnits * ranks;
       for (let unit = first; unit * view.unitTokens < to; unit++) {
-        const token = unit * view.unitTokens - firstToken;
-        const block = list[Math.floor(token / blockTokensOf(view))]!;
-        const inBlock = (token % blockTokensOf(view)) / view.unitTokens;
+        const distance = unit - firstToken / view.unitTokens;
+        const block = list[Math.floor(distance / listed)]!;
+        const inListed = distance % listed;
+        if (Math.floor(inListed / interleaveUnits) % ranks !== held) continue;
+        const round = Math.floor(inListed / (ranks * interleaveUnits));
+        const inBlock = round * interleaveUnits + (inListed % interleaveUnits);
         for (let head = view.headFirst; head < view.headFirst + view.headCount; head++) {
           for (const part of view.parts) {
             const at = byteOf(view, part, block, inBlock, head);
@@ -117,12 +122,30 @@ test('every wanted cell of every target rank is written once with its own bytes,
       note('two groups', moves && draw.groups.length === 2);
       note('unequal TP', moves && draw.engines[0].tp !== draw.engines[1].tp);
       note('copies of heads', moves && draw.engines.some(({ tp }) => tp > draw.heads));
+      const groups = [source, target].map(({ engine }) => {
+        const { ranks, interleaveUnits } = engine.ranks.flatMap(({ layers }) => layers).at(-1)!.context;
+        return { ranks, interleaveUnits };
+      });
+      const [here, there] = groups as [(typeof groups)[number], (typeof groups)[number]];
+      note('context groups at the source', moves && here.ranks > 1 && there.ranks === 1);
+      note('context groups at the target', moves && here.ranks === 1 && there.ranks > 1);
+      note('context groups on both sides', moves && here.ranks > 1 && there.ranks > 1);
+      note(
+        'unequal context groups',
+        moves && here.ranks > 1 && there.ranks > 1 && here.ranks !== there.ranks,
+      );
+      note(
+        'interleaves of two',
+        moves && groups.some((side) => side.ranks > 1 && side.interleaveUnits === 2),
+      );
       note('unequal stages', moves && `${draw.engines[0].cuts}` !== `${draw.engines[1].cuts}`);
       note('prefix hit', moves && target.blocks.some(({ firstToken }) => firstToken > 0));
       note(
         'partial last block',
         moves &&
-          source.engine.ranks.some(({ layers }) => layers.some((view) => tokens % blockTokensOf(view) !== 0)),
+          source.engine.ranks.some(({ layers }) =>
+            layers.some((view) => tokens % listedTokensOf(view) !== 0),
+          ),
       );
       const pages = (engine: BuiltEngine): number[] =>
         engine.engine.ranks.flatMap(({ layers }) =>
@@ -135,7 +158,7 @@ test('every wanted cell of every target rank is written once with its own bytes,
         moves && draw.groups.some(({ scaled, family }) => scaled && FAMILIES[family]!.mayScale),
       );
     }),
-    { seed: 42, numRuns: 800 },
+    { seed: 42, numRuns: 1200 },
   );
   const { 'runs that end where the next begins': touching, ...rest } = seen;
   expect(touching).toBeGreaterThan(0);
@@ -158,7 +181,11 @@ describe('a transfer', () => {
   const draw = fc.sample(
     transferDraw.filter(
       ({ groups, engines, tokens }) =>
-        groups.length === 1 && groups[0]!.family === 'attention' && engines[0].tp === 1 && tokens > 8,
+        groups.length === 1 &&
+        groups[0]!.family === 'attention' &&
+        engines[0].tp === 1 &&
+        engines[1].dcp === 1 &&
+        tokens > 8,
     ),
     { seed: 42, numRuns: 1 },
   )[0]!;

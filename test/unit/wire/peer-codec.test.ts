@@ -1,6 +1,7 @@
 import { encode } from '@msgpack/msgpack';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { WHOLE_CONTEXT } from '../../../src/base/cache-view.ts';
 import { finish, mix } from '../../../src/base/mix.ts';
 import { layView } from '../../../src/kv/view.ts';
 import type { PeerMessage } from '../../../src/wire/messages.ts';
@@ -17,6 +18,7 @@ const layer = fc
     cellBytes: fc.constantFrom(16, 32, 1152),
     headFirst: fc.nat({ max: 8 }),
     headCount: fc.integer({ min: 1, max: 8 }),
+    context: fc.constantFrom(WHOLE_CONTEXT, { ranks: 4, rank: 3, interleaveUnits: 2 }),
   })
   .map((shape) => layView(0, 0, shape));
 
@@ -188,10 +190,23 @@ describe('under a right checksum', () => {
     memoryDesc: nothing,
     geometry,
   };
+  const view = layView(0, 0, {
+    order: 'BKNH',
+    blockCount: 2,
+    blockUnits: 2,
+    unitTokens: 1,
+    cellBytes: 16,
+    headFirst: 0,
+    headCount: 1,
+  });
+  const replyOf = (context: object) => ({
+    ...metaReply,
+    geometry: { ...geometry, views: [{ ...view, context }] },
+  });
   const read = (value: unknown): PeerMessage | string => decodePeerMessage(framed(encode(value)));
 
   test('the harness frames as the codec does', () => {
-    for (const sound of [claim, grant, metaReply]) expect(read(sound)).toEqual(sound);
+    for (const sound of [claim, grant, metaReply, replyOf(view.context)]) expect(read(sound)).toEqual(sound);
   });
 
   test.each([
@@ -215,6 +230,13 @@ describe('under a right checksum', () => {
     ['a geometry without views', { ...metaReply, geometry: { ...geometry, views: undefined } }],
     ['a geometry of an unknown role', { ...metaReply, geometry: { ...geometry, role: 'router' } }],
     ['a geometry with an empty view', { ...metaReply, geometry: { ...geometry, views: [{}] } }],
+    [
+      'a view without a context',
+      { ...metaReply, geometry: { ...geometry, views: [{ ...view, context: null }] } },
+    ],
+    ['a context without an interleave', replyOf({ ranks: 2, rank: 0 })],
+    ['an interleave of nothing', replyOf({ ranks: 2, rank: 0, interleaveUnits: 0 })],
+    ['a rank outside its group', replyOf({ ranks: 2, rank: 2, interleaveUnits: 1 })],
     ['a text for bytes', { ...metaReply, engineDesc: 'x' }],
   ])('%s is refused', (_, value) => {
     expect(read(value)).toBe('frame is not a message of this protocol');

@@ -1,0 +1,44 @@
+import { expect, test } from 'vitest';
+import { type ContextView, WHOLE_CONTEXT } from '../../../src/base/cache-view.ts';
+import { onMetaReply } from '../../../src/connector/shipped/session.ts';
+import { emptyMemoryDesc, packEngineDesc, packMemoryDesc } from '../../../src/io/descriptors.ts';
+import { type LayerView, layView } from '../../../src/kv/view.ts';
+import type { Effect } from '../../../src/wire/machine.ts';
+
+function viewsOf(context: ContextView): LayerView[] {
+  const shape = { blockCount: 4, blockUnits: 4, unitTokens: 1, cellBytes: 16, headFirst: 0, headCount: 1 };
+  return [layView(0, 0, { ...shape, order: 'BKNH', context })];
+}
+
+/** Why a rank with these caches refuses a peer with those, or '' when it connects. */
+function causeOf(own: ContextView, theirs: ContextView): string {
+  const state = {
+    env: { topology: { actors: [{ name: 'P0' }] }, blockTokens: 4, views: viewsOf(own), queuePairs: 1 },
+    sessions: new Map([[0, { peer: 0, phase: 'Asking' }]]),
+  };
+  const engine = { key: 'P0', nodeId: '', hostname: 'P0', host: '127.0.0.1', port: 1, pid: 1 };
+  const message = {
+    kind: 'metaReply',
+    attempt: 0,
+    epoch: 0,
+    engineDesc: packEngineDesc(engine),
+    memoryDesc: packMemoryDesc({ ...emptyMemoryDesc(), engineKey: 'P0' }),
+    geometry: { blockTokens: 4, views: viewsOf(theirs) },
+  };
+  const effects: Effect[] = [];
+  const user = { sessionReady: () => {}, sessionFailed: () => {}, runsEnded: () => {} };
+  onMetaReply(state as never, 0 as never, message as never, user, 0, (effect) => effects.push(effect));
+  const cause = effects.map((effect) =>
+    effect.kind === 'note' && effect.note.kind === 'refused' ? effect.note.cause : '',
+  );
+  expect(effects.some(({ kind }) => kind === 'connect')).toBe(cause.join('') === '');
+  return cause.join('');
+}
+
+test('a connector that pairs ranks by heads alone refuses who holds a share of the tokens, and nobody else', () => {
+  const half = { ranks: 2, rank: 1, interleaveUnits: 1 };
+  expect(causeOf(WHOLE_CONTEXT, WHOLE_CONTEXT)).toBe('');
+  expect(causeOf(WHOLE_CONTEXT, half)).toBe('layer 0: tokens split over 1 context ranks here, 2 at P0');
+  expect(causeOf(half, WHOLE_CONTEXT)).toBe('layer 0: tokens split over 2 context ranks here, 1 at P0');
+  expect(causeOf(half, half)).toMatch(/2 context ranks here, 2 at P0/);
+});
