@@ -1,4 +1,5 @@
 import { mix } from '../base/mix.ts';
+import type { Fabric } from '../io/fabric.ts';
 import { sameFailure, type Violation } from '../oracle/verdict.ts';
 import type { WorldMemory } from '../sim/memory.ts';
 import { type Parts, runSeed } from '../sim/run.ts';
@@ -15,6 +16,8 @@ export interface CampaignOptions {
   readonly onProgress?: (progress: Campaign) => void;
   /** Your own connector, instead of the one that the scenario names. */
   readonly parts?: () => Parts;
+  /** What moves the bytes, instead of the kernels; see RunOptions. */
+  readonly fabric?: () => Fabric;
 }
 
 /** The first schedule that showed a kind of failure. */

@@ -7,7 +7,7 @@ import type { StatusCode } from './codes.ts';
  * way: it posts a batch when the tape says that it lands, and shows its completion to the poster when the tape says so.
  */
 export interface Fabric {
-  /** `wasm`, or what moves the bytes instead. */
+  /** `wasm`, or `native` when libfabric moves the bytes. */
   readonly name: string;
   /** Registers bytes [start, end) of the run's memory for one actor. @throws UsageError FABRIC-REGION */
   registerMemory(owner: ActorId, start: number, end: number): MemoryRegion;
@@ -19,8 +19,13 @@ export interface Fabric {
    * exactly one completion with it is polled later.
    */
   post(connection: Connection, operation: 'read' | 'write', runs: readonly number[], id: number): void;
-  /** Completions since the last call, in no promised order across connections. */
+  /** Completions since the last call, in no promised order across connections. Never waits. */
   poll(): Completion[];
+  /**
+   * For who has nothing to do before a completion comes: returns soon, and then it may have come. Absent where every
+   * batch is completed when `post` returns.
+   */
+  rest?(): void;
 }
 
 export interface MemoryRegion {

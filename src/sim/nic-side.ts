@@ -149,7 +149,11 @@ export class NicSide {
     observer?.moved(bytesOf(batch));
     const connection = this.#connections.get(initiator * this.#core.actorCount + batch.peer)!;
     fabric.post(connection, batch.operation, batch.runs, batch.tag);
-    const [completion] = fabric.poll();
+    let [completion] = fabric.poll();
+    while (completion === undefined && fabric.rest !== undefined) {
+      fabric.rest();
+      [completion] = fabric.poll();
+    }
     believe(
       completion?.id === batch.tag,
       'INV-NIC-1',

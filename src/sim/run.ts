@@ -2,6 +2,7 @@ import { finish, mix } from '../base/mix.ts';
 import { asWritten, faultSet } from '../connector/as-written/index.ts';
 import type { Connector } from '../connector/plug.ts';
 import { shipped } from '../connector/shipped/index.ts';
+import type { Fabric } from '../io/fabric.ts';
 import { PROFILES } from '../io/nic.ts';
 import { asWrittenChoice } from '../proxy/as-written-choice.ts';
 import { type ChoicePolicy, IN_TURN } from '../proxy/choose.ts';
@@ -44,6 +45,8 @@ export interface RunOptions {
   readonly record?: boolean;
   /** Instead of the connector that the scenario names: yours. */
   readonly parts?: () => Parts;
+  /** What moves the bytes, instead of the kernels; asked once for each run, and holds no regions then. */
+  readonly fabric?: () => Fabric;
 }
 
 export interface Run {
@@ -97,7 +100,7 @@ function run(
     grain: CELL_GRAIN,
     network: CHECK_NETWORK,
     nic: PROFILES.plain,
-    fabric: createWasmFabric(memory),
+    fabric: options.fabric?.() ?? createWasmFabric(memory),
     ...(options.parts ?? (() => partsOf(scenario)))(),
     tape,
     replaying,

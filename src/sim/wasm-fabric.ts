@@ -20,6 +20,8 @@ export function createWasmFabric(memory: WorldMemory): Fabric {
     isWrite: boolean,
   ): boolean => {
     const base = memory.runsAddress >>> 2;
+    // A word would cut a longer number to something that fits.
+    for (const value of runs) if (value >>> 0 !== value) return false;
     // The kernel wants (source, target, bytes); the runs say (local, remote, bytes).
     for (let i = 0; i < runs.length; i += 3) {
       memory.words[base + i] = runs[isWrite ? i : i + 1]!;

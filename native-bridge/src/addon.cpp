@@ -1,0 +1,298 @@
+// N-API around the engine. Every call returns at once; only `release` of an engine that has ended, the finalizer of a
+// forgotten one and the end of the environment or process wait for a dispatcher, and only until it has closed its ends.
+#include <node_api.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "engine.hpp"
+
+namespace {
+
+using moriarty::Completion;
+using moriarty::Engine;
+using moriarty::EngineOptions;
+using moriarty::Header;
+
+// What the layout of the shared memory and the list of functions are; src/node/native-addon.ts expects this number.
+constexpr uint32_t kInterface = 1;
+constexpr uint32_t kSlotsMax = 1u << 16;
+constexpr uint32_t kRunsMax = 1u << 20;
+
+struct Handle;
+
+// Of one environment: the main thread's or a worker's.
+struct Instance {
+  std::vector<Handle*> handles;
+};
+
+struct Handle {
+  std::shared_ptr<Instance> instance;
+  std::unique_ptr<Engine> engine;  // empty once released
+  uint64_t memoryBytes = 0;
+  napi_ref memory = nullptr;
+  napi_ref control = nullptr;
+};
+
+// Engines whose thread may still run when the process exits without tearing its environments down.
+struct Everywhere {
+  std::mutex mutex;
+  std::vector<Engine*> engines;
+  bool hooked = false;
+};
+
+Everywhere& everywhere() {
+  static auto* const all = new Everywhere;  // never freed: it must outlive every other exit handler
+  return *all;
+}
+
+void stopEverywhere() {
+  Everywhere& all = everywhere();
+  std::lock_guard<std::mutex> lock(all.mutex);
+  for (Engine* engine : all.engines) engine->beginClose();
+  for (Engine* engine : all.engines) engine->join();
+}
+
+void enlist(Engine* engine) {
+  Everywhere& all = everywhere();
+  std::lock_guard<std::mutex> lock(all.mutex);
+  all.engines.push_back(engine);
+  // Registered after libfabric was loaded, hence run before its own clean-up.
+  if (!all.hooked) std::atexit(stopEverywhere);
+  all.hooked = true;
+}
+
+void stop(Handle* handle) {
+  if (handle->engine == nullptr) return;
+  {
+    Everywhere& all = everywhere();
+    std::lock_guard<std::mutex> lock(all.mutex);
+    all.engines.erase(std::remove(all.engines.begin(), all.engines.end(), handle->engine.get()), all.engines.end());
+  }
+  handle->engine.reset();  // closes and joins
+}
+
+napi_value fail(napi_env env, const char* code, const char* text) {
+  napi_throw_type_error(env, code, text);
+  return nullptr;
+}
+
+napi_value numberOf(napi_env env, double value) {
+  napi_value made;
+  napi_create_double(env, value, &made);
+  return made;
+}
+
+napi_value textOf(napi_env env, const char* text) {
+  napi_value made;
+  napi_create_string_utf8(env, text == nullptr ? "" : text, NAPI_AUTO_LENGTH, &made);
+  return made;
+}
+
+napi_value undefinedOf(napi_env env) {
+  napi_value made;
+  napi_get_undefined(env, &made);
+  return made;
+}
+
+template <size_t N>
+bool arguments(napi_env env, napi_callback_info info, napi_value (&values)[N]) {
+  size_t count = N;
+  return napi_get_cb_info(env, info, &count, values, nullptr, nullptr) == napi_ok && count >= N;
+}
+
+Handle* handleOf(napi_env env, napi_value value) {
+  void* pointer = nullptr;
+  void* instance = nullptr;
+  if (napi_get_value_external(env, value, &pointer) != napi_ok || napi_get_instance_data(env, &instance) != napi_ok) return nullptr;
+  auto& known = (*static_cast<std::shared_ptr<Instance>*>(instance))->handles;
+  return std::find(known.begin(), known.end(), pointer) == known.end() ? nullptr : static_cast<Handle*>(pointer);
+}
+
+// An integer from 0 to 2^53 - 1, or false.
+bool integerOf(napi_env env, napi_value value, uint64_t* result) {
+  double number;
+  if (napi_get_value_double(env, value, &number) != napi_ok || !(number >= 0 && number <= 9007199254740991.0)) return false;
+  *result = static_cast<uint64_t>(number);
+  return static_cast<double>(*result) == number;
+}
+
+bool stringOf(napi_env env, napi_value value, std::string* result) {
+  char text[64];
+  size_t length;
+  if (napi_get_value_string_utf8(env, value, text, sizeof text, &length) != napi_ok) return false;
+  result->assign(text, length);
+  return true;
+}
+
+// about(): { interface, built, running }, the versions of libfabric as "1.17".
+napi_value about(napi_env env, napi_callback_info) {
+  const auto version = [](uint32_t number) {
+    return std::to_string(FI_MAJOR(number)) + "." + std::to_string(FI_MINOR(number));
+  };
+  napi_value made;
+  napi_create_object(env, &made);
+  napi_set_named_property(env, made, "interface", numberOf(env, kInterface));
+  napi_set_named_property(env, made, "built", textOf(env, version(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION)).c_str()));
+  napi_set_named_property(env, made, "running", textOf(env, version(fi_version()).c_str()));
+  return made;
+}
+
+// errorText(errno)
+napi_value errorText(napi_env env, napi_callback_info info) {
+  napi_value values[1];
+  uint64_t number;
+  if (!arguments(env, info, values) || !integerOf(env, values[0], &number)) return fail(env, "NATIVE-ARGS", "errorText(errno)");
+  return textOf(env, fi_strerror(static_cast<int>(number)));
+}
+
+// Of an engine that nobody holds any more.
+void forget(napi_env env, void* pointer, void*) {
+  auto* handle = static_cast<Handle*>(pointer);
+  stop(handle);
+  auto& known = handle->instance->handles;
+  known.erase(std::remove(known.begin(), known.end(), handle), known.end());
+  for (napi_ref reference : {handle->memory, handle->control})
+    if (reference != nullptr) napi_delete_reference(env, reference);
+  delete handle;
+}
+
+// open(provider, memory, control, slots, runsMax): the handle of an engine that is opening.
+napi_value open(napi_env env, napi_callback_info info) {
+  napi_value values[5];
+  EngineOptions options;
+  uint64_t slots, runsMax;
+  void* memory;
+  void* control;
+  size_t memoryBytes, controlBytes;
+  if (!arguments(env, info, values) || !stringOf(env, values[0], &options.provider) ||
+      napi_get_arraybuffer_info(env, values[1], &memory, &memoryBytes) != napi_ok ||
+      napi_get_arraybuffer_info(env, values[2], &control, &controlBytes) != napi_ok ||
+      !integerOf(env, values[3], &slots) || !integerOf(env, values[4], &runsMax))
+    return fail(env, "NATIVE-ARGS", "open(provider, memory, control, slots, runsMax)");
+  if (slots < 2 || slots > kSlotsMax || (slots & (slots - 1)) != 0 || runsMax < 1 || runsMax > kRunsMax)
+    return fail(env, "NATIVE-ARGS", "slots must be a power of two from 2 to 65536, runsMax from 1 to 1048576");
+  if (memoryBytes == 0 || controlBytes < sizeof(Header) + slots * sizeof(Completion) + runsMax * 3 * sizeof(double) ||
+      reinterpret_cast<uintptr_t>(control) % alignof(double) != 0)
+    return fail(env, "NATIVE-ARGS", "the memory is empty or the control block too short");
+  void* instance;
+  napi_get_instance_data(env, &instance);
+  auto* handle = new Handle;
+  handle->instance = *static_cast<std::shared_ptr<Instance>*>(instance);
+  handle->memoryBytes = memoryBytes;
+  napi_create_reference(env, values[1], 1, &handle->memory);
+  napi_create_reference(env, values[2], 1, &handle->control);
+  options.memory = static_cast<uint8_t*>(memory);
+  options.memoryBytes = memoryBytes;
+  options.header = static_cast<Header*>(control);
+  options.records = reinterpret_cast<Completion*>(options.header + 1);
+  options.staging = reinterpret_cast<const double*>(options.records + slots);
+  options.slots = static_cast<uint32_t>(slots);
+  options.runsMax = static_cast<uint32_t>(runsMax);
+  handle->engine = std::make_unique<Engine>(options);
+  enlist(handle->engine.get());
+  handle->instance->handles.push_back(handle);
+  napi_value made;
+  napi_create_external(env, handle, forget, nullptr, &made);
+  return made;
+}
+
+// addRegion(handle, start, end): the key of bytes [start, end).
+napi_value addRegion(napi_env env, napi_callback_info info) {
+  napi_value values[3];
+  uint64_t start, end;
+  if (!arguments(env, info, values)) return fail(env, "NATIVE-ARGS", "addRegion(handle, start, end)");
+  Handle* handle = handleOf(env, values[0]);
+  if (handle == nullptr || handle->engine == nullptr) return fail(env, "NATIVE-HANDLE", "no such engine, or it was released");
+  if (!integerOf(env, values[1], &start) || !integerOf(env, values[2], &end) || start > end || end > handle->memoryBytes)
+    return fail(env, "NATIVE-ARGS", "the region does not lie in the memory");
+  return numberOf(env, static_cast<double>(handle->engine->addRegion(start, end)));
+}
+
+// dropRegion(handle, key): new batches that name it are refused, posted ones end.
+napi_value dropRegion(napi_env env, napi_callback_info info) {
+  napi_value values[2];
+  uint64_t key;
+  if (!arguments(env, info, values) || !integerOf(env, values[1], &key)) return fail(env, "NATIVE-ARGS", "dropRegion(handle, key)");
+  Handle* handle = handleOf(env, values[0]);
+  if (handle != nullptr && handle->engine != nullptr) handle->engine->dropRegion(key);
+  return undefinedOf(env);
+}
+
+// post(handle, localKey, remoteKey, isWrite, count, id): 0, or why the batch in the staging area was not taken.
+napi_value post(napi_env env, napi_callback_info info) {
+  napi_value values[6];
+  double local, remote, id;
+  bool isWrite;
+  uint32_t count;
+  if (!arguments(env, info, values) || napi_get_value_double(env, values[1], &local) != napi_ok ||
+      napi_get_value_double(env, values[2], &remote) != napi_ok || napi_get_value_bool(env, values[3], &isWrite) != napi_ok ||
+      napi_get_value_uint32(env, values[4], &count) != napi_ok || napi_get_value_double(env, values[5], &id) != napi_ok ||
+      !(local >= 0 && local < 9e15 && remote >= 0 && remote < 9e15))
+    return fail(env, "NATIVE-ARGS", "post(handle, localKey, remoteKey, isWrite, count, id)");
+  Handle* handle = handleOf(env, values[0]);
+  const auto refusal = handle == nullptr || handle->engine == nullptr
+                           ? moriarty::kNotOpen
+                           : handle->engine->post(static_cast<uint64_t>(local), static_cast<uint64_t>(remote), isWrite, count, id);
+  napi_value made;
+  napi_create_int32(env, refusal, &made);
+  return made;
+}
+
+// close(handle): begins; the state word says when it has ended.
+napi_value close(napi_env env, napi_callback_info info) {
+  napi_value values[1];
+  if (!arguments(env, info, values)) return fail(env, "NATIVE-ARGS", "close(handle)");
+  Handle* handle = handleOf(env, values[0]);
+  if (handle != nullptr && handle->engine != nullptr) handle->engine->beginClose();
+  return undefinedOf(env);
+}
+
+// release(handle): gives the buffers back; true when the engine had ended and they were.
+napi_value release(napi_env env, napi_callback_info info) {
+  napi_value values[1];
+  napi_value made;
+  if (!arguments(env, info, values)) return fail(env, "NATIVE-ARGS", "release(handle)");
+  Handle* handle = handleOf(env, values[0]);
+  const auto state = handle == nullptr || handle->engine == nullptr ? moriarty::kClosed : handle->engine->state();
+  const bool ended = state == moriarty::kClosed || state == moriarty::kFailed;
+  if (handle != nullptr && ended) {
+    stop(handle);
+    for (napi_ref* reference : {&handle->memory, &handle->control}) {
+      if (*reference != nullptr) napi_delete_reference(env, *reference);
+      *reference = nullptr;
+    }
+  }
+  napi_get_boolean(env, ended, &made);
+  return made;
+}
+
+// The environment ends, perhaps with engines at work: their buffers go away after this.
+void endInstance(void* pointer) {
+  auto& instance = *static_cast<std::shared_ptr<Instance>*>(pointer);
+  for (Handle* handle : instance->handles)
+    if (handle->engine != nullptr) handle->engine->beginClose();
+  for (Handle* handle : instance->handles) stop(handle);
+}
+
+void dropInstance(napi_env, void* pointer, void*) { delete static_cast<std::shared_ptr<Instance>*>(pointer); }
+
+}  // namespace
+
+NAPI_MODULE_INIT() {
+  auto* instance = new std::shared_ptr<Instance>(std::make_shared<Instance>());
+  napi_set_instance_data(env, instance, dropInstance, nullptr);
+  napi_add_env_cleanup_hook(env, endInstance, instance);
+  const struct {
+    const char* name;
+    napi_callback function;
+  } functions[] = {{"about", about},           {"errorText", errorText},   {"open", open},   {"addRegion", addRegion},
+                   {"dropRegion", dropRegion}, {"post", post},             {"close", close}, {"release", release}};
+  for (const auto& entry : functions) {
+    napi_value made;
+    napi_create_function(env, entry.name, NAPI_AUTO_LENGTH, entry.function, nullptr, &made);
+    napi_set_named_property(env, exports, entry.name, made);
+  }
+  return exports;
+}

@@ -1,0 +1,397 @@
+#include "engine.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+namespace moriarty {
+
+namespace {
+
+// Turns of the dispatcher without any work, after which it goes to sleep; about 50 us.
+constexpr int kIdleTurns = 2000;
+// Turns without progress while work is on its way, after which the core is offered to others; some milliseconds. Sooner
+// would be dear: on a busy machine the core comes back after a whole slice.
+constexpr int kFruitlessTurns = 20000;
+// Completions read at once.
+constexpr size_t kReap = 32;
+// What an offset or a size may be: every integer that a double holds exactly.
+constexpr double kWholeMax = 9007199254740991.0;
+
+bool whole(double value) {
+  return value >= 0 && value <= kWholeMax && value == static_cast<double>(static_cast<uint64_t>(value));
+}
+
+// Neither sum can overflow: `bytes` is compared first, then what is left.
+bool fits(uint64_t offset, uint64_t bytes, uint64_t size) { return bytes <= size && offset <= size - bytes; }
+
+}  // namespace
+
+fi_info* hintsFor(const std::string& provider) {
+  fi_info* hints = fi_allocinfo();
+  if (hints == nullptr) return nullptr;
+  hints->caps = FI_RMA | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
+  hints->mode = 0;
+  hints->ep_attr->type = FI_EP_RDM;
+  hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+  hints->domain_attr->threading = FI_THREAD_DOMAIN;
+  hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
+  hints->domain_attr->control_progress = FI_PROGRESS_MANUAL;
+  // A completion has to mean that the bytes are there: the world looks at them next.
+  hints->tx_attr->op_flags = FI_DELIVERY_COMPLETE;
+  hints->tx_attr->msg_order = FI_ORDER_RMA_WAW | FI_ORDER_RMA_RAW | FI_ORDER_RMA_WAR;
+  hints->fabric_attr->prov_name = strdup(provider.c_str());
+  return hints;
+}
+
+int findProvider(const std::string& provider, fi_info** found) {
+  const bool loopback = provider.compare(0, 3, "tcp") == 0;
+  fi_info* hints = hintsFor(provider);
+  if (hints == nullptr) return -FI_ENOMEM;
+  int error = fi_getinfo(FI_VERSION(1, 14), loopback ? "127.0.0.1" : nullptr, nullptr, loopback ? FI_SOURCE : 0, hints, found);
+  if (error == -FI_ENODATA) {
+    // Some providers promise no order for overlapping writes; ours are asked to, but need not.
+    hints->tx_attr->msg_order = 0;
+    error = fi_getinfo(FI_VERSION(1, 14), loopback ? "127.0.0.1" : nullptr, nullptr, loopback ? FI_SOURCE : 0, hints, found);
+  }
+  fi_freeinfo(hints);
+  return error;
+}
+
+Engine::Engine(const EngineOptions& options)
+    : options_(options), free_(options.slots), given_(options.slots) {
+  for (uint32_t slot = 0; slot < options.slots; slot++) {
+    batches_.push_back(std::make_unique<Batch>());
+    free_.push(batches_.back().get());
+  }
+  options_.header->state.store(kOpening, std::memory_order_release);
+  thread_ = std::thread([this] { run(); });
+}
+
+Engine::~Engine() {
+  beginClose();
+  join();
+}
+
+uint64_t Engine::addRegion(uint64_t start, uint64_t end) {
+  auto region = std::make_unique<Region>();
+  region->base = options_.memory + start;
+  region->bytes = end - start;
+  region->key = nextKey_++;
+  const uint64_t key = region->key;
+  live_.emplace(key, region.get());
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    added_.push_back(std::move(region));
+  }
+  touchRegions();
+  return key;
+}
+
+void Engine::dropRegion(uint64_t key) {
+  const auto found = live_.find(key);
+  if (found == live_.end()) return;
+  found->second->dead.store(true, std::memory_order_release);
+  live_.erase(found);
+  touchRegions();
+}
+
+void Engine::touchRegions() {
+  regionsChanged_.store(true, std::memory_order_seq_cst);
+  rouse();
+}
+
+// Pairs with the dispatcher's own check after it has said that it sleeps: one of the two sees the other.
+void Engine::rouse() {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (!asleep_.load(std::memory_order_relaxed)) return;
+  std::lock_guard<std::mutex> lock(mutex_);
+  wake_.notify_one();
+}
+
+Refusal Engine::post(uint64_t localKey, uint64_t remoteKey, bool isWrite, uint32_t count, double id) {
+  if (state() != kOpen || closing_.load(std::memory_order_relaxed)) return kNotOpen;
+  if (count > options_.runsMax) return kTooLong;
+  const auto local = live_.find(localKey);
+  const auto remote = live_.find(remoteKey);
+  if (local == live_.end() || remote == live_.end()) return kDeadKey;
+  const double* staged = options_.staging;
+  const uint64_t localBytes = local->second->bytes;
+  const uint64_t remoteBytes = remote->second->bytes;
+  // A record must be free for its end, or that end could be lost.
+  if (posted_ - options_.header->consumed.load(std::memory_order_acquire) >= options_.slots) return kFull;
+  Batch* batch;
+  if (!spare_.empty()) {
+    batch = spare_.back();
+    spare_.pop_back();
+  } else if (!free_.pop(&batch)) {
+    return kFull;
+  }
+  batch->requests.resize(count);
+  bool good = true;
+  for (uint32_t i = 0; i < count; i++) {
+    const double* run = staged + 3 * static_cast<size_t>(i);
+    good = good && whole(run[0]) && whole(run[1]) && whole(run[2]);
+    if (!good) break;
+    WorkRequest& request = batch->requests[i];
+    request = {static_cast<uint64_t>(run[0]), static_cast<uint64_t>(run[1]), static_cast<uint64_t>(run[2])};
+    good = fits(request.local, request.bytes, localBytes) && fits(request.remote, request.bytes, remoteBytes);
+  }
+  if (!good) {
+    spare_.push_back(batch);
+    return kOutOfRange;
+  }
+  batch->id = id;
+  batch->isWrite = isWrite;
+  batch->local = local->second;
+  batch->remote = remote->second;
+  batch->next = 0;
+  batch->outstanding = 0;
+  batch->code = kSuccess;
+  batch->error = 0;
+  batch->local->users.fetch_add(1, std::memory_order_relaxed);
+  batch->remote->users.fetch_add(1, std::memory_order_relaxed);
+  posted_++;
+  given_.push(batch);  // as many slots as there are batches: it cannot be full
+  rouse();
+  return kTaken;
+}
+
+void Engine::beginClose() {
+  closing_.store(true, std::memory_order_seq_cst);
+  rouse();
+}
+
+void Engine::join() {
+  if (thread_.joinable()) thread_.join();
+}
+
+// The dispatcher's thread from here on.
+
+void Engine::run() {
+  std::atomic<int32_t>& state = options_.header->state;
+  const int error = open();
+  if (error != 0) {
+    shut();
+    options_.header->openError = -error;
+    state.store(kFailed, std::memory_order_release);
+    return;
+  }
+  state.store(kOpen, std::memory_order_release);
+  int idle = 0;
+  while (!closing_.load(std::memory_order_acquire)) {
+    if (regionsChanged_.exchange(false, std::memory_order_acq_rel)) sortRegions();
+    bool moved = postSome();
+    // A provider also needs turns before it takes the first operation: the two ends get to know each other.
+    if (inFlight_ > 0 || !waiting_.empty()) {
+      moved = reap(initiatorQueue_, true) || moved;
+      moved = reap(targetQueue_, false) || moved;
+    }
+    idle = moved ? 0 : idle + 1;
+    if (idle >= kIdleTurns && !hasWork()) sleepUntilWork();
+    else if (idle >= kFruitlessTurns) sched_yield();
+  }
+  // Nothing moves once both ends are closed; then what was on its way can be told to have failed.
+  shut();
+  Batch* batch;
+  while (given_.pop(&batch)) batch->busy = true;
+  for (auto& each : batches_) {
+    if (!each->busy) continue;
+    spoil(each.get(), kBadState, 0);
+    endBatch(each.get());
+  }
+  state.store(kClosed, std::memory_order_release);
+}
+
+bool Engine::hasWork() const {
+  return inFlight_ > 0 || !waiting_.empty() || !given_.empty() || regionsChanged_.load(std::memory_order_relaxed) ||
+         closing_.load(std::memory_order_relaxed);
+}
+
+void Engine::sleepUntilWork() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  asleep_.store(true, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  while (!hasWork()) wake_.wait(lock);
+  asleep_.store(false, std::memory_order_relaxed);
+}
+
+int Engine::open() {
+  int error = findProvider(options_.provider, &info_);
+  if (error != 0) return error;
+  virtualAddresses_ = (info_->domain_attr->mr_mode & FI_MR_VIRT_ADDR) != 0;
+  if ((error = fi_fabric(info_->fabric_attr, &fabric_, nullptr)) != 0) return error;
+  if ((error = fi_domain(fabric_, info_, &domain_, nullptr)) != 0) return error;
+  fi_av_attr book = {};
+  book.type = FI_AV_TABLE;
+  if ((error = fi_av_open(domain_, &book, &av_, nullptr)) != 0) return error;
+  inFlightMax_ = std::max<size_t>(info_->tx_attr->size, 64);
+  if ((error = openEndpoint(&target_, &targetQueue_)) != 0) return error;
+  if ((error = openEndpoint(&initiator_, &initiatorQueue_)) != 0) return error;
+  uint8_t name[512];
+  size_t bytes = sizeof name;
+  if ((error = fi_getname(&target_->fid, name, &bytes)) != 0) return error;
+  return fi_av_insert(av_, name, 1, &targetAddress_, 0, nullptr) == 1 ? 0 : -FI_EADDRNOTAVAIL;
+}
+
+int Engine::openEndpoint(fid_ep** ep, fid_cq** queue) {
+  fi_cq_attr attributes = {};
+  attributes.size = inFlightMax_;
+  attributes.format = FI_CQ_FORMAT_CONTEXT;
+  attributes.wait_obj = FI_WAIT_NONE;
+  int error = fi_cq_open(domain_, &attributes, queue, nullptr);
+  if (error == 0) error = fi_endpoint(domain_, info_, ep, nullptr);
+  if (error == 0) error = fi_ep_bind(*ep, &av_->fid, 0);
+  if (error == 0) error = fi_ep_bind(*ep, &(*queue)->fid, FI_TRANSMIT | FI_RECV);
+  return error == 0 ? fi_enable(*ep) : error;
+}
+
+// Children before parents, each if it was opened.
+void Engine::shut() {
+  const auto close = [](auto*& object) {
+    if (object != nullptr) fi_close(&object->fid);
+    object = nullptr;
+  };
+  close(initiator_);
+  close(target_);
+  for (auto& region : regions_) close(region->mr);
+  close(initiatorQueue_);
+  close(targetQueue_);
+  close(av_);
+  close(domain_);
+  close(fabric_);
+  if (info_ != nullptr) fi_freeinfo(info_);
+  info_ = nullptr;
+}
+
+// Registers what is new; takes back what is dead and named by no batch.
+void Engine::sortRegions() {
+  std::vector<std::unique_ptr<Region>> added;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    added.swap(added_);
+  }
+  for (auto& region : added) {
+    if (!region->dead.load(std::memory_order_acquire)) registerRegion(region.get());
+    regions_.push_back(std::move(region));
+  }
+  const auto useless = [](const std::unique_ptr<Region>& region) {
+    if (!region->dead.load(std::memory_order_acquire) || region->users.load(std::memory_order_acquire) > 0) return false;
+    if (region->mr != nullptr) fi_close(&region->mr->fid);
+    return true;
+  };
+  regions_.erase(std::remove_if(regions_.begin(), regions_.end(), useless), regions_.end());
+}
+
+void Engine::registerRegion(Region* region) {
+  if (region->bytes == 0) return;
+  const uint64_t access = FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
+  region->error = -fi_mr_reg(domain_, region->base, region->bytes, access, 0, region->key, 0, &region->mr, nullptr);
+}
+
+// Takes what was given and posts as much of it, in order, as the provider takes.
+bool Engine::postSome() {
+  bool moved = false;
+  Batch* batch;
+  while (given_.pop(&batch)) {
+    batch->busy = true;
+    waiting_.push_back(batch);
+    moved = true;
+  }
+  // Whoever gave a batch had registered its regions before: they are on the list by now at the latest.
+  if (moved && regionsChanged_.exchange(false, std::memory_order_acq_rel)) sortRegions();
+  while (!waiting_.empty()) {
+    batch = waiting_.front();
+    while (batch->next < batch->requests.size()) {
+      if (inFlight_ >= inFlightMax_ || !startNext(batch)) return moved;
+      moved = true;
+    }
+    waiting_.pop_front();
+    if (batch->outstanding == 0) endBatch(batch);
+  }
+  return moved;
+}
+
+// Starts one work request; false when the provider has no room for it now.
+bool Engine::startNext(Batch* batch) {
+  const WorkRequest& request = batch->requests[batch->next];
+  Region& local = *batch->local;
+  Region& remote = *batch->remote;
+  if (request.bytes == 0) {
+    batch->next++;
+    return true;
+  }
+  if (local.dead.load(std::memory_order_acquire) || remote.dead.load(std::memory_order_acquire)) {
+    spoil(batch, kRdmaOp, FI_EKEYREJECTED);
+    return true;
+  }
+  if (local.mr == nullptr || remote.mr == nullptr) {
+    spoil(batch, kRdmaOp, local.error != 0 ? local.error : remote.error);
+    return true;
+  }
+  void* here = local.base + request.local;
+  const uint64_t there = (virtualAddresses_ ? reinterpret_cast<uint64_t>(remote.base) : 0) + request.remote;
+  const uint64_t key = fi_mr_key(remote.mr);
+  void* descriptor = fi_mr_desc(local.mr);
+  const ssize_t answer =
+      batch->isWrite ? fi_write(initiator_, here, request.bytes, descriptor, targetAddress_, there, key, batch)
+                     : fi_read(initiator_, here, request.bytes, descriptor, targetAddress_, there, key, batch);
+  if (answer == -FI_EAGAIN) return false;
+  if (answer != 0) {
+    spoil(batch, kRdmaOp, static_cast<int32_t>(-answer));
+    return true;
+  }
+  batch->next++;
+  batch->outstanding++;
+  inFlight_++;
+  return true;
+}
+
+// Keeps the first error and posts no more of the batch.
+void Engine::spoil(Batch* batch, int32_t code, int32_t error) {
+  batch->next = batch->requests.size();
+  if (batch->code != kSuccess) return;
+  batch->code = code;
+  batch->error = error;
+}
+
+// Reads completions; the target's own are only read so that its endpoint makes progress.
+bool Engine::reap(fid_cq* queue, bool ours) {
+  fi_cq_entry entries[kReap];
+  const ssize_t count = fi_cq_read(queue, entries, kReap);
+  if (count == -FI_EAGAIN || count == 0) return false;
+  fi_cq_err_entry failure = {};
+  if (count < 0) {
+    if (count != -FI_EAVAIL || fi_cq_readerr(queue, &failure, 0) != 1) return false;
+    entries[0].op_context = failure.op_context;
+  }
+  if (!ours) return true;
+  for (ssize_t i = 0; i < (count < 0 ? 1 : count); i++) {
+    auto* batch = static_cast<Batch*>(entries[i].op_context);
+    if (batch == nullptr || batch->outstanding == 0) continue;
+    inFlight_--;
+    batch->outstanding--;
+    if (count < 0) spoil(batch, kRdmaOp, failure.err);
+    if (batch->outstanding > 0 || batch->next < batch->requests.size()) continue;
+    // One that was spoiled between two posts still stands in the line, and ends there.
+    if (!waiting_.empty() && waiting_.front() == batch) continue;
+    endBatch(batch);
+  }
+  return true;
+}
+
+void Engine::endBatch(Batch* batch) {
+  Completion& record = options_.records[produced_ & (options_.slots - 1)];
+  record = {batch->id, batch->code, batch->error};
+  batch->busy = false;
+  for (Region* region : {batch->local, batch->remote}) {
+    const bool last = region->users.fetch_sub(1, std::memory_order_acq_rel) == 1;
+    if (last && region->dead.load(std::memory_order_acquire)) regionsChanged_.store(true, std::memory_order_release);
+  }
+  free_.push(batch);
+  options_.header->produced.store(++produced_, std::memory_order_release);
+}
+
+}  // namespace moriarty

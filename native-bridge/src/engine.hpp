@@ -1,0 +1,202 @@
+// One engine: two libfabric endpoints (initiator and target) in this process, one dispatcher thread that alone talks to
+// libfabric, and the queues between that thread and the owner. Nothing here knows JavaScript.
+//
+//   owner thread                        dispatcher thread
+//   addRegion, dropRegion  --list-->    fi_mr_reg, fi_close
+//   post: keys, bounds     --ring-->    fi_write / fi_read, both completion queues polled
+//   reads the ring         <--ring--    one record for each batch
+#pragma once
+
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_rma.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+namespace moriarty {
+
+// As src/node/native-addon.ts says them.
+enum State : int32_t { kOpening = 0, kOpen = 1, kFailed = 2, kClosed = 3 };
+
+// The numbers of src/io/codes.ts.
+enum Code : int32_t { kSuccess = 0, kInvalidArgs = 11, kRdmaOp = 13, kBadState = 14 };
+
+// What `post` answers: 0, taken; else why not.
+enum Refusal : int32_t { kTaken = 0, kOutOfRange = 1, kDeadKey = 2, kFull = 3, kNotOpen = 4, kTooLong = 5 };
+
+// The memory that both threads see. The owner allocates it, and keeps it until the engine is closed.
+struct Header {
+  std::atomic<int32_t> state;
+  int32_t openError;  // a libfabric errno, valid when state is kFailed
+  uint8_t room1[56];
+  std::atomic<uint32_t> produced;  // completion records written, ever
+  uint8_t room2[60];
+  std::atomic<uint32_t> consumed;  // completion records read, ever
+  uint8_t room3[60];
+};
+static_assert(sizeof(Header) == 192 && alignof(Header) == 4);
+
+struct Completion {
+  double id;
+  int32_t code;
+  int32_t error;  // a libfabric errno, 0 when there is none
+};
+static_assert(sizeof(Completion) == 16);
+
+struct WorkRequest {
+  uint64_t local;
+  uint64_t remote;
+  uint64_t bytes;
+};
+
+struct Region {
+  uint8_t* base = nullptr;
+  uint64_t bytes = 0;
+  uint64_t key = 0;
+  std::atomic<bool> dead{false};
+  std::atomic<uint32_t> users{0};  // batches that name it and have not ended
+  // The dispatcher's.
+  fid_mr* mr = nullptr;
+  int error = 0;
+};
+
+// One batch on its way. `context` of every operation leads back to it.
+struct Batch {
+  double id = 0;
+  bool isWrite = false;
+  bool busy = false;  // the dispatcher's, from taken to ended
+  Region* local = nullptr;
+  Region* remote = nullptr;
+  std::vector<WorkRequest> requests;
+  size_t next = 0;          // first work request that is not posted
+  uint32_t outstanding = 0; // posted and not completed
+  int32_t code = kSuccess;
+  int32_t error = 0;
+};
+
+// One producer, one consumer, a power of two of slots.
+template <typename T>
+class Ring {
+ public:
+  explicit Ring(uint32_t slots) : slots_(slots), mask_(slots - 1) {}
+  bool push(T value) {
+    const uint32_t tail = tail_.load(std::memory_order_relaxed);
+    if (tail - head_.load(std::memory_order_acquire) > mask_) return false;
+    slots_[tail & mask_] = value;
+    tail_.store(tail + 1, std::memory_order_release);
+    return true;
+  }
+  bool pop(T* value) {
+    const uint32_t head = head_.load(std::memory_order_relaxed);
+    if (head == tail_.load(std::memory_order_acquire)) return false;
+    *value = slots_[head & mask_];
+    head_.store(head + 1, std::memory_order_release);
+    return true;
+  }
+  bool empty() const { return head_.load(std::memory_order_relaxed) == tail_.load(std::memory_order_acquire); }
+
+ private:
+  std::vector<T> slots_;
+  const uint32_t mask_;
+  alignas(64) std::atomic<uint32_t> head_{0};
+  alignas(64) std::atomic<uint32_t> tail_{0};
+};
+
+struct EngineOptions {
+  std::string provider;  // as libfabric names it: "shm" or "tcp;ofi_rxm"
+  uint8_t* memory;
+  uint64_t memoryBytes;
+  Header* header;
+  Completion* records;
+  const double* staging;  // triples (local offset, remote offset, bytes)
+  uint32_t slots;         // completion records and batches in flight, a power of two
+  uint32_t runsMax;       // work requests that the staging area holds
+};
+
+struct Engine {
+  explicit Engine(const EngineOptions& options);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // All of the owner's thread. None of these waits for the dispatcher but `join`.
+  uint64_t addRegion(uint64_t start, uint64_t end);
+  void dropRegion(uint64_t key);
+  Refusal post(uint64_t localKey, uint64_t remoteKey, bool isWrite, uint32_t count, double id);
+  void beginClose();
+  void join();
+  State state() const { return static_cast<State>(options_.header->state.load(std::memory_order_acquire)); }
+
+ private:
+  void touchRegions();
+  void rouse();
+  // The dispatcher's thread.
+  void run();
+  int open();
+  int openEndpoint(fid_ep** ep, fid_cq** cq);
+  void shut();
+  void sortRegions();
+  void registerRegion(Region* region);
+  bool postSome();
+  bool startNext(Batch* batch);
+  bool reap(fid_cq* queue, bool ours);
+  void spoil(Batch* batch, int32_t code, int32_t error);
+  void endBatch(Batch* batch);
+  void sleepUntilWork();
+  bool hasWork() const;
+
+  const EngineOptions options_;
+  std::thread thread_;
+
+  // The owner's.
+  std::unordered_map<uint64_t, Region*> live_;
+  uint64_t nextKey_ = 1;
+  uint32_t posted_ = 0;
+  std::vector<Batch*> spare_;  // taken for a batch that was then refused
+
+  // Between the two.
+  std::vector<std::unique_ptr<Batch>> batches_;
+  Ring<Batch*> free_;
+  Ring<Batch*> given_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::atomic<bool> asleep_{false};
+  std::atomic<bool> closing_{false};
+  std::atomic<bool> regionsChanged_{false};
+  std::vector<std::unique_ptr<Region>> added_;  // under mutex_
+
+  // The dispatcher's.
+  std::vector<std::unique_ptr<Region>> regions_;
+  std::deque<Batch*> waiting_;  // not yet posted to the end, in order
+  size_t inFlight_ = 0;         // operations
+  size_t inFlightMax_ = 0;      // as many as a completion queue holds
+  uint32_t produced_ = 0;
+  bool virtualAddresses_ = false;
+  fi_info* info_ = nullptr;
+  fid_fabric* fabric_ = nullptr;
+  fid_domain* domain_ = nullptr;
+  fid_av* av_ = nullptr;
+  fid_cq* initiatorQueue_ = nullptr;
+  fid_cq* targetQueue_ = nullptr;
+  fid_ep* initiator_ = nullptr;
+  fid_ep* target_ = nullptr;
+  fi_addr_t targetAddress_ = FI_ADDR_UNSPEC;
+};
+
+// The hints with which engine and baseline ask for a provider; freed by the caller with fi_freeinfo. Null without memory.
+fi_info* hintsFor(const std::string& provider);
+// fi_getinfo with these hints: over loopback for tcp, without a node for shm.
+int findProvider(const std::string& provider, fi_info** found);
+
+}  // namespace moriarty

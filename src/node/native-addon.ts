@@ -1,0 +1,92 @@
+import { existsSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { fileURLToPath } from 'node:url';
+
+/** Of native-bridge/src/addon.cpp: what it gives to JavaScript. All calls return at once. */
+export interface NativeAddon {
+  about(): { readonly interface: number; readonly built: string; readonly running: string };
+  errorText(errno: number): string;
+  open(
+    provider: string,
+    memory: ArrayBuffer,
+    control: ArrayBuffer,
+    slots: number,
+    runsMax: number,
+  ): EngineHandle;
+  addRegion(engine: EngineHandle, start: number, end: number): number;
+  dropRegion(engine: EngineHandle, key: number): void;
+  /** One of REFUSAL. */
+  post(
+    engine: EngineHandle,
+    localKey: number,
+    remoteKey: number,
+    isWrite: boolean,
+    count: number,
+    id: number,
+  ): number;
+  close(engine: EngineHandle): void;
+  /** True when the engine had ended; its buffers are free then. */
+  release(engine: EngineHandle): boolean;
+}
+
+/** Opaque. Collecting it closes the engine. */
+export interface EngineHandle {
+  readonly engine: unique symbol;
+}
+
+/** Layout of the control block and list of functions; the addon must say the same number. */
+const INTERFACE = 1;
+
+export const REFUSAL = { none: 0, outOfRange: 1, deadKey: 2, full: 3, notOpen: 4, tooLong: 5 } as const;
+export const STATE = { opening: 0, open: 1, failed: 2, closed: 3 } as const;
+
+/** Bytes of the header, of one completion record, and of one staged work request. */
+export const HEADER_BYTES = 192;
+export const RECORD_BYTES = 16;
+export const STAGED_BYTES = 24;
+/** Word offsets in the header. */
+export const HEADER = { state: 0, openError: 1, produced: 16, consumed: 32 } as const;
+
+/** From src/node and from dist/node alike: the addon as `npm run build:native` leaves it. */
+const BUILT_URL = new URL('../../native-bridge/build/moriarty_native.node', import.meta.url);
+
+export type AddonFound =
+  | { readonly addon: NativeAddon; readonly path: string }
+  | { readonly addon: null; readonly reason: string };
+
+/**
+ * The addon that MORIARTY_NATIVE_ADDON names, else the one in `native-bridge/build`, else the installed package
+ * `moriarty-native`; or why there is none. Looks again at each call, and so sees one that was built meanwhile.
+ */
+export function findNativeAddon(): AddonFound {
+  const path = addonPath();
+  if (path === undefined)
+    return {
+      addon: null,
+      reason:
+        'the addon is not built (install g++ and libfabric-dev, then `npm run build:native`; elsewhere install native-bridge/ as a package)',
+    };
+  try {
+    const addon = createRequire(import.meta.url)(path) as NativeAddon;
+    const { interface: theirs } = addon.about();
+    if (theirs === INTERFACE) return { addon, path };
+    return {
+      addon: null,
+      reason: `${path} has interface ${theirs}, this version needs ${INTERFACE}: run \`npm run build:native\``,
+    };
+  } catch (error) {
+    return { addon: null, reason: `${path} cannot be loaded: ${(error as Error).message.split('\n')[0]}` };
+  }
+}
+
+function addonPath(): string | undefined {
+  const named = process.env['MORIARTY_NATIVE_ADDON'];
+  if (named !== undefined && named !== '') return named;
+  const built = fileURLToPath(BUILT_URL);
+  if (existsSync(built)) return built;
+  try {
+    return createRequire(import.meta.url).resolve('moriarty-native/build/moriarty_native.node');
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,32 @@
+import { type NativeFabric, type NativeProvider, openNativeFabric } from '../../src/node/native-fabric.ts';
+import type { WorldMemory } from '../../src/sim/memory.ts';
+import { newMemory } from './world.ts';
+
+/** What tests of the native fabric share: where it is missing they are left out, with the reason in their name. */
+
+/** Set by .ci/run: there a missing addon is a failure. */
+const REQUIRED = process.env['CI'] === 'true' && process.env['MORIARTY_NATIVE'] === 'required';
+
+export interface Availability {
+  readonly missing: boolean;
+  /** For the title of a suite. */
+  readonly note: string;
+}
+
+/** Opens the provider once to know. Where it is required it counts as there, and its tests fail with the reason. */
+export function availability(provider: NativeProvider): Availability {
+  const { bytes, runsMax } = newMemory();
+  const opened = openNativeFabric({ provider, memory: bytes, runsMax });
+  if (opened.fabric !== null) {
+    void opened.fabric.close();
+    return { missing: false, note: '' };
+  }
+  process.stderr.write(`native ${provider}: not available, because ${opened.reason}\n`);
+  return { missing: !REQUIRED, note: ` (not available, because ${opened.reason})` };
+}
+
+export function openNative(provider: NativeProvider, memory: WorldMemory): NativeFabric {
+  const opened = openNativeFabric({ provider, memory: memory.bytes, runsMax: memory.runsMax });
+  if (opened.fabric === null) throw new TypeError(`native ${provider}: ${opened.reason}`);
+  return opened.fabric;
+}
