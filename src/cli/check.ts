@@ -5,24 +5,32 @@ import { type Campaign, type Finding, runCampaign } from '../explore/campaign.ts
 import { replayLine } from '../explore/replay-line.ts';
 import { readScenario, SCENARIO_NAMES, scenarioByName } from '../explore/scenario-file.ts';
 import { type Shrunk, shrinkSeed } from '../explore/shrink.ts';
+import type { NativeProvider } from '../node/native-fabric.ts';
 import { INVARIANTS } from '../oracle/verdict.ts';
 import { PAGE, timeline } from '../report/timeline.ts';
 import type { WorldMemory } from '../sim/memory.ts';
+import type { RunOptions } from '../sim/run.ts';
 import { AS_WRITTEN_MIX, type Scenario, SHIPPED_MIX } from '../sim/scenario.ts';
 import { type TapeEntry, tapeRows } from '../sim/tape.ts';
+import { type BackendName, backendOption, openBackend, providerOption } from './backend.ts';
 import { checkMemory, readText } from './harness.ts';
 import { duration, refuseClash, wholeNumber } from './options.ts';
 import { EXIT, endProgress, print, printJson, showProgress, thousands } from './output.ts';
 
-interface CheckFlags {
+interface ScenarioFlags {
   readonly mode?: 'read' | 'write' | 'both';
   readonly connector?: 'shipped' | 'as-written';
   readonly fault?: string;
+}
+
+interface CheckFlags extends ScenarioFlags {
   readonly seeds?: number;
   readonly time?: number;
   readonly seed: number;
   readonly first?: boolean;
   readonly json?: boolean;
+  readonly backend: BackendName;
+  readonly provider?: NativeProvider;
 }
 
 const SEEDS_DEFAULT = 2_000;
@@ -54,7 +62,8 @@ export function addCheck(program: Command, finish: (code: number) => void): void
     )
     .addOption(new Option('--seed <n>', 'the first seed').argParser(wholeNumber(0, 2 ** 40)).default(0))
     .option('--first', 'stop at the first violation')
-    .addOption(new Option('--backend <name>', 'where the bytes move').choices(['wasm']).default('wasm'))
+    .addOption(backendOption())
+    .addOption(providerOption())
     .option('--json', 'one JSON document on standard output')
     .action((file: string | undefined, flags: CheckFlags) => finish(check(file, flags)));
 }
@@ -62,6 +71,7 @@ export function addCheck(program: Command, finish: (code: number) => void): void
 function check(file: string | undefined, flags: CheckFlags): number {
   const scenario = scenarioOf(file, flags);
   const memory = checkMemory();
+  const backend = openBackend(flags, memory);
   const started = performance.now();
   const goOn = flags.time === undefined ? below(flags.seeds ?? SEEDS_DEFAULT) : until(started + flags.time);
   const onProgress = (progress: Campaign): void =>
@@ -74,11 +84,12 @@ function check(file: string | undefined, flags: CheckFlags): number {
     goOn,
     stopAtFirst: flags.first ?? false,
     onProgress,
+    ...backend.options,
   });
   const seconds = (performance.now() - started) / 1000;
   endProgress();
-  const reports = campaign.findings.map((finding) => reportOf(memory, scenario, finding));
-  if (flags.json) printJson(asJson(campaign, seconds, reports));
+  const reports = campaign.findings.map((finding) => reportOf(memory, scenario, finding, backend.options));
+  if (flags.json) printJson({ ...asJson(campaign, seconds, reports), ...backend.told });
   else printCampaign(campaign, seconds, reports);
   return campaign.findings.length > 0 ? EXIT.violation : EXIT.fine;
 }
@@ -91,7 +102,7 @@ function until(deadline: number): (schedules: number) => boolean {
   return () => performance.now() < deadline;
 }
 
-function scenarioOf(file: string | undefined, flags: CheckFlags): Scenario {
+export function scenarioOf(file: string | undefined, flags: ScenarioFlags): Scenario {
   const named = file === undefined ? undefined : scenarioByName(file);
   refuseClash(
     file !== undefined && flags.connector !== undefined,
@@ -146,14 +157,19 @@ export interface FindingReport {
   readonly lines: readonly string[];
 }
 
-export function reportOf(memory: WorldMemory, scenario: Scenario, finding: Finding): FindingReport {
-  const shrunk = shrinkSeed(memory, scenario, finding.seed, finding.violation);
+export function reportOf(
+  memory: WorldMemory,
+  scenario: Scenario,
+  finding: Finding,
+  options: RunOptions = {},
+): FindingReport {
+  const shrunk = shrinkSeed(memory, scenario, finding.seed, finding.violation, options);
   const { entries: tape, result } = shrunk;
   const replay = `npx moriarty replay ${replayLine({ scenario, source: { tape }, digest: result.digest })}`;
   return { finding, shrunk, tape, replay, lines: timeline(result.record, PAGE) };
 }
 
-function asJson(campaign: Campaign, seconds: number, reports: readonly FindingReport[]): unknown {
+function asJson(campaign: Campaign, seconds: number, reports: readonly FindingReport[]): object {
   const { schedules, steps, digest, goals } = campaign;
   return {
     schedules,

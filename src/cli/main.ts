@@ -4,6 +4,8 @@ import { BrokenBelief, UsageError } from '../base/failure.ts';
 import { addBench } from './bench.ts';
 import { addCheck } from './check.ts';
 import { addDemo } from './demo.ts';
+import { addDiff } from './diff.ts';
+import { addDoctor } from './doctor.ts';
 import { complain, EXIT } from './output.ts';
 import { addPlan } from './plan.ts';
 import { addReplay } from './replay.ts';
@@ -30,7 +32,8 @@ function main(args: readonly string[]): number {
     .addHelpText('after', EXIT_CODES)
     .exitOverride()
     .configureOutput({ outputError: (text, write) => write(`moriarty: ${text.replace(/^error: /, '')}`) });
-  for (const add of [addCheck, addReplay, addTrace, addPlan, addBench, addDemo]) add(program, finish);
+  for (const add of [addCheck, addReplay, addTrace, addPlan, addDiff, addDoctor, addBench, addDemo])
+    add(program, finish);
   for (const command of program.commands)
     command.exitOverride().copyInheritedSettings(program).addHelpText('after', EXIT_CODES);
   try {

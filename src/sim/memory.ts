@@ -1,4 +1,4 @@
-import { BrokenBelief } from '../base/failure.ts';
+import { BrokenBelief, believe } from '../base/failure.ts';
 import { ATTEND_BYTES, CELL_VIEW_BYTES, type Kernels, RUN_BYTES } from '../kv/kernels.ts';
 
 /**
@@ -9,7 +9,7 @@ import { ATTEND_BYTES, CELL_VIEW_BYTES, type Kernels, RUN_BYTES } from '../kv/ke
  */
 export interface WorldMemory {
   readonly kernels: Kernels;
-  readonly bytes: Uint8Array;
+  readonly bytes: Uint8Array<ArrayBuffer>;
   readonly words: Uint32Array;
   readonly resultAddress: number;
   readonly tableAddress: number;
@@ -63,6 +63,23 @@ export function resetMemory(memory: WorldMemory): void {
   const first = firstFree(memory.runsAddress, memory.runsMax);
   memory.bytes.fill(0, first, memory.top);
   memory.top = first;
+}
+
+/**
+ * 64 bits over everything that runs put into the memory, and over all that they left untouched, as 16 hex digits. The
+ * tables before it are scratch space, which differs by who moves the bytes.
+ */
+export function digestMemory(memory: WorldMemory): string {
+  const first = firstFree(memory.runsAddress, memory.runsMax);
+  const { kernels, resultAddress, bytes, words } = memory;
+  const answer = kernels.digest(first, bytes.length - first, resultAddress);
+  believe(
+    answer === 0,
+    'INV-MEM-1',
+    `the memory of ${bytes.length} bytes could not be read from ${first} on`,
+  );
+  const at = resultAddress >>> 2;
+  return [words[at + 1]!, words[at]!].map((word) => word.toString(16).padStart(8, '0')).join('');
 }
 
 /** Takes `bytes`, 64-byte aligned. */

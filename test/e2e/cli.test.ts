@@ -34,7 +34,9 @@ describe('check', () => {
     const report = JSON.parse(out) as Record<string, unknown>;
     expect(Object.keys(report).sort()).toEqual([
       'digest',
+      'fabric',
       'goals',
+      'provider',
       'schedules',
       'schedulesPerSecond',
       'seconds',

@@ -1,0 +1,66 @@
+import { Option } from 'commander';
+import { UsageError } from '../base/failure.ts';
+import { type NativeFabric, type NativeProvider, openNativeFabric } from '../node/native-fabric.ts';
+import type { WorldMemory } from '../sim/memory.ts';
+import type { RunOptions } from '../sim/run.ts';
+import { refuseClash } from './options.ts';
+
+export type BackendName = 'wasm' | 'native';
+
+export interface BackendFlags {
+  readonly backend: BackendName;
+  readonly provider?: NativeProvider;
+}
+
+/** What moves the bytes of a command's runs. */
+export interface Backend {
+  readonly options: Pick<RunOptions, 'fabric'>;
+  /** For a JSON document. */
+  readonly told: { readonly fabric: BackendName; readonly provider: NativeProvider | null };
+}
+
+const PROVIDER_DEFAULT: NativeProvider = 'shm';
+
+export function backendOption(): Option {
+  return new Option('--backend <name>', 'what moves the bytes').choices(['wasm', 'native']).default('wasm');
+}
+
+export function providerOption(): Option {
+  return new Option(
+    '--provider <name>',
+    `of the native backend: shared memory, or TCP over loopback (default: ${PROVIDER_DEFAULT})`,
+  ).choices(['shm', 'tcp']);
+}
+
+/** @throws UsageError NATIVE when the native backend is asked for and is not there. */
+export function openBackend(flags: BackendFlags, memory: WorldMemory): Backend {
+  refuseClash(
+    flags.provider !== undefined && flags.backend !== 'native',
+    '--provider is a choice of the native backend: add --backend native',
+  );
+  if (flags.backend === 'wasm') return { options: {}, told: { fabric: 'wasm', provider: null } };
+  const provider = flags.provider ?? PROVIDER_DEFAULT;
+  return {
+    options: { fabric: fabricOfRuns(openNative(provider, memory)) },
+    told: { fabric: 'native', provider },
+  };
+}
+
+/** @throws UsageError NATIVE */
+export function openNative(provider: NativeProvider | undefined, memory: WorldMemory): NativeFabric {
+  const { bytes, runsMax } = memory;
+  const opened = openNativeFabric({ provider: provider ?? PROVIDER_DEFAULT, memory: bytes, runsMax });
+  if (opened.fabric !== null) return opened.fabric;
+  throw new UsageError(
+    'NATIVE',
+    `native: not available, because ${opened.reason}; \`moriarty doctor\` tells more`,
+  );
+}
+
+/** One engine for all runs: each begins without a region. */
+export function fabricOfRuns(fabric: NativeFabric): () => NativeFabric {
+  return () => {
+    fabric.reset();
+    return fabric;
+  };
+}

@@ -1,0 +1,74 @@
+import { type Command, Option } from 'commander';
+import { type Diff, type DiffOutcome, type DiffSeed, diffSeeds } from '../explore/diff.ts';
+import { SCENARIO_NAMES } from '../explore/scenario-file.ts';
+import type { NativeProvider } from '../node/native-fabric.ts';
+import { createWasmFabric } from '../sim/wasm-fabric.ts';
+import { fabricOfRuns, openNative, providerOption } from './backend.ts';
+import { scenarioOf } from './check.ts';
+import { checkMemory } from './harness.ts';
+import { wholeNumber } from './options.ts';
+import { EXIT, endProgress, print, printJson, showProgress, thousands } from './output.ts';
+
+interface DiffFlags {
+  readonly mode?: 'read' | 'write' | 'both';
+  readonly seeds: number;
+  readonly seed: number;
+  readonly provider?: NativeProvider;
+  readonly json?: boolean;
+}
+
+export function addDiff(program: Command, finish: (code: number) => void): void {
+  program
+    .command('diff')
+    .argument('[scenario]', `a scenario file (JSON), or one of: ${SCENARIO_NAMES.join(', ')}`)
+    .description(
+      'run each seed with its bytes moved by the kernels and by libfabric; exits 1 when a schedule, a status or a byte differs',
+    )
+    .addOption(new Option('--mode <mode>', 'who moves the KV').choices(['read', 'write', 'both']))
+    .addOption(
+      new Option('--seeds <n>', 'schedules to run on each').argParser(wholeNumber(1, 1e9)).default(200),
+    )
+    .addOption(new Option('--seed <n>', 'the first seed').argParser(wholeNumber(0, 2 ** 40)).default(0))
+    .addOption(providerOption())
+    .option('--json', 'one JSON document on standard output')
+    .action((file: string | undefined, flags: DiffFlags) => finish(diff(file, flags)));
+}
+
+function diff(file: string | undefined, flags: DiffFlags): number {
+  const scenario = scenarioOf(file, flags);
+  const [ours, theirs] = [checkMemory(), checkMemory()];
+  const native = openNative(flags.provider, theirs);
+  const outcome = diffSeeds(
+    { name: 'wasm', memory: ours, fabric: () => createWasmFabric(ours) },
+    { name: 'native', memory: theirs, fabric: fabricOfRuns(native) },
+    {
+      scenario,
+      seedFrom: flags.seed,
+      seeds: flags.seeds,
+      onProgress: (seeds) => showProgress(`${thousands(seeds)} seeds on both backends`),
+    },
+  );
+  endProgress();
+  if (flags.json) printJson({ ...outcome, provider: native.provider, libfabric: native.libfabric });
+  else for (const line of showDiff(outcome, native.provider)) print(line);
+  return outcome.differing.length > 0 ? EXIT.violation : EXIT.fine;
+}
+
+function showDiff({ seeds, equal, batches, differing }: Diff, provider: NativeProvider): string[] {
+  return [
+    ...differing.map(
+      ({ seed, outcomes }) =>
+        `seed ${seed} differs in ${differences(outcomes).join(', ')}; try ${tryIt(seed)}`,
+    ),
+    `${thousands(seeds)} seeds on wasm and on native ${provider}, ${thousands(batches)} batches: ${thousands(equal)} equal, ${thousands(differing.length)} differ`,
+  ];
+}
+
+function differences({ wasm, native }: DiffSeed['outcomes']): string[] {
+  const fields = Object.keys(wasm!) as (keyof DiffOutcome)[];
+  return fields.filter((field) => JSON.stringify(wasm![field]) !== JSON.stringify(native![field]));
+}
+
+function tryIt(seed: number): string {
+  return `\`moriarty diff --seed ${seed} --seeds 1 --json\``;
+}

@@ -1,0 +1,77 @@
+import type { Command } from 'commander';
+import { type BackendHealth, examineLibfabric, examineMori, type LibfabricHealth } from '../node/doctor.ts';
+import { runSeed } from '../sim/run.ts';
+import { SHIPPED_MIX } from '../sim/scenario.ts';
+import { checkMemory } from './harness.ts';
+import { EXIT, print, printJson } from './output.ts';
+
+interface WasmHealth {
+  readonly whole: boolean;
+  readonly reason: string | null;
+  readonly node: string;
+  /** Of a schedule that was run to know. */
+  readonly digest: string | null;
+}
+
+export function addDoctor(program: Command, finish: (code: number) => void): void {
+  program
+    .command('doctor')
+    .description(
+      'what each backend needs to build and to run, what was found, what to do; exits 0 when wasm is whole',
+    )
+    .option('--json', 'one JSON document on standard output')
+    .action((flags: { readonly json?: boolean }) => finish(doctor(flags.json ?? false)));
+}
+
+function doctor(json: boolean): number {
+  const wasm = examineWasm();
+  const libfabric = examineLibfabric();
+  const mori = examineMori();
+  if (json) printJson({ wasm, native: { libfabric, mori } });
+  else for (const line of [...showWasm(wasm), ...showLibfabric(libfabric), ...showMori(mori)]) print(line);
+  return wasm.whole ? EXIT.fine : EXIT.harness;
+}
+
+/** Loads the kernels and runs one schedule. */
+function examineWasm(): WasmHealth {
+  const node = process.version;
+  try {
+    const { result } = runSeed(checkMemory(), SHIPPED_MIX, 0);
+    const whole = result.violation === null;
+    const reason = whole ? null : `schedule 0 broke ${result.violation!.invariant}`;
+    return { whole, reason, node, digest: result.digest };
+  } catch (error) {
+    return { whole: false, reason: (error as Error).message, node, digest: null };
+  }
+}
+
+function showWasm({ whole, reason, node, digest }: WasmHealth): string[] {
+  return [
+    whole ? `wasm: whole (Node ${node}; schedule 0 has digest ${digest})` : `wasm: broken, because ${reason}`,
+  ];
+}
+
+function showLibfabric(health: LibfabricHealth): string[] {
+  const { available, reason, version, addon, builtAgainst, providers } = health;
+  return [
+    available
+      ? `native: available, libfabric ${version} (addon built against ${builtAgainst}: ${addon})`
+      : `native: not available, because ${reason}`,
+    ...Object.entries(providers).map(
+      ([name, { works, reason }]) =>
+        `  provider ${name}: ${works ? 'moves bytes' : `does not work: ${reason}`}`,
+    ),
+    ...showNeeds(health),
+  ];
+}
+
+function showMori(health: BackendHealth): string[] {
+  return [`native, MoRI-IO: ${health.reason}`, ...showNeeds(health)];
+}
+
+function showNeeds({ needs }: BackendHealth): string[] {
+  return needs.map(({ what, when, found, remedy }) => {
+    const name = `  to ${when.padEnd(5)} ${what.padEnd(18)}`;
+    return found === null ? `${name} missing: ${remedy}` : `${name} ${found}`;
+  });
+}

@@ -1,0 +1,201 @@
+import { existsSync } from 'node:fs';
+import { delimiter, join, resolve } from 'node:path';
+import { findNativeAddon } from './native-addon.ts';
+import { type NativeProvider, openNativeFabric } from './native-fabric.ts';
+
+/** One thing that a backend needs, and where it is. */
+export interface Need {
+  readonly what: string;
+  /** Whether it is needed to build the addon or to run it. */
+  readonly when: 'build' | 'run';
+  readonly found: string | null;
+  /** What to do when it is missing. */
+  readonly remedy: string;
+}
+
+export interface BackendHealth {
+  readonly available: boolean;
+  /** Null when it is available. */
+  readonly reason: string | null;
+  readonly version: string | null;
+  readonly needs: readonly Need[];
+}
+
+export interface LibfabricHealth extends BackendHealth {
+  readonly addon: string | null;
+  readonly builtAgainst: string | null;
+  /** Each was opened, and moved some bytes. */
+  readonly providers: Readonly<Record<NativeProvider, ProviderHealth>>;
+}
+
+export interface ProviderHealth {
+  readonly works: boolean;
+  readonly reason: string | null;
+}
+
+/** Looks for all that the libfabric half needs, loads the addon, and lets each provider move a page. */
+export function examineLibfabric(): LibfabricHealth {
+  const found = findNativeAddon();
+  const about = found.addon === null ? null : found.addon.about();
+  const providers = { shm: tryProvider('shm'), tcp: tryProvider('tcp') };
+  const works = providers.shm.works || providers.tcp.works;
+  const reason = found.addon === null ? found.reason : works ? null : providers.shm.reason;
+  return {
+    available: works,
+    reason,
+    version: about?.running ?? null,
+    addon: found.addon === null ? null : found.path,
+    builtAgainst: about?.built ?? null,
+    providers,
+    needs: libfabricNeeds(),
+  };
+}
+
+const PAGE_BYTES = 65_536;
+const HALF = PAGE_BYTES / 2;
+
+/** Opens the provider on a page of its own and has one half written over the other. */
+function tryProvider(provider: NativeProvider): ProviderHealth {
+  const memory = new Uint8Array(PAGE_BYTES);
+  const opened = openNativeFabric({ provider, memory, runsMax: 1 });
+  if (opened.fabric === null) return { works: false, reason: opened.reason };
+  const { fabric } = opened;
+  try {
+    memory.fill(0x5a, 0, HALF);
+    const [from, to] = [fabric.registerMemory(0, 0, HALF), fabric.registerMemory(1, HALF, PAGE_BYTES)];
+    fabric.post(fabric.connect(from, to), 'write', [0, 0, HALF], 1);
+    let [ended] = fabric.poll();
+    while (ended === undefined) {
+      fabric.rest();
+      [ended] = fabric.poll();
+    }
+    if (ended.code !== 0) return { works: false, reason: ended.message };
+    const arrived = memory.every((byte) => byte === 0x5a);
+    return {
+      works: arrived,
+      reason: arrived ? null : `${provider}: reported success, but the bytes are not there`,
+    };
+  } catch (error) {
+    return { works: false, reason: (error as Error).message };
+  } finally {
+    void fabric.close();
+  }
+}
+
+/** MoRI-IO is only looked for: nothing of this version calls it. */
+export function examineMori(): BackendHealth {
+  const root = process.env['MORI_ROOT'];
+  const reason =
+    root === undefined || root === ''
+      ? 'not built, because MORI_ROOT is not set'
+      : 'not built, because its half of the bridge is not written yet: there was no MoRI-IO to compile it against';
+  return { available: false, reason, version: null, needs: moriNeeds(root) };
+}
+
+function need(what: string, when: Need['when'], found: string | null, remedy: string): Need {
+  return { what, when, found, remedy };
+}
+
+function libfabricNeeds(): Need[] {
+  const root = process.env['LIBFABRIC_ROOT'];
+  const prefix = resolve(process.execPath, '../..');
+  return [
+    need('g++', 'build', onPath(process.env['CXX'] ?? 'g++'), 'apt-get install g++, or set CXX'),
+    need(
+      'node_api.h',
+      'build',
+      firstOf([`${prefix}/include/node/node_api.h`, '/usr/include/node/node_api.h']),
+      'use a Node that ships its headers, or set NODE_INCLUDE',
+    ),
+    need(
+      'rdma/fabric.h',
+      'build',
+      firstOf([
+        ...(root === undefined ? [] : [`${root}/include/rdma/fabric.h`]),
+        ...INCLUDES.map((at) => `${at}/rdma/fabric.h`),
+      ]),
+      'apt-get install libfabric-dev, or set LIBFABRIC_ROOT',
+    ),
+    need(
+      'libfabric.so.1',
+      'run',
+      library('libfabric.so.1', root === undefined ? [] : [`${root}/lib`]),
+      'apt-get install libfabric1, or LD_LIBRARY_PATH',
+    ),
+    need('/dev/shm', 'run', firstOf(['/dev/shm']), 'mount a tmpfs there (the shm provider)'),
+  ];
+}
+
+function moriNeeds(root: string | undefined): Need[] {
+  const below = (path: string): string[] => (root === undefined || root === '' ? [] : [join(root, path)]);
+  const rocm = process.env['ROCM_PATH'] ?? '/opt/rocm';
+  return [
+    need(
+      'mori/io/io.hpp',
+      'build',
+      firstOf(below('include/mori/io/io.hpp')),
+      'set MORI_ROOT to where MoRI is installed',
+    ),
+    need(
+      'libmori_io.so',
+      'build',
+      firstOf([...below('lib/libmori_io.so'), ...below('libmori_io.so')]),
+      'the same',
+    ),
+    need(
+      'libmori_io.so',
+      'run',
+      firstOf([...below('lib/libmori_io.so'), ...below('libmori_io.so')]),
+      'the same',
+    ),
+    need(
+      'libamdhip64.so',
+      'run',
+      library('libamdhip64.so', [`${rocm}/lib`]),
+      'install ROCm, or set ROCM_PATH',
+    ),
+    need(
+      'librocm_smi64.so',
+      'run',
+      library('librocm_smi64.so', [`${rocm}/lib`]),
+      'install ROCm: without it, or without a GPU, MoRI-IO ends the process when its RDMA backend is made',
+    ),
+    need(
+      'libibverbs.so.1',
+      'run',
+      library('libibverbs.so.1'),
+      "apt-get install libibverbs1 and the NIC vendor's provider",
+    ),
+    need('/dev/kfd', 'run', firstOf(['/dev/kfd']), 'an AMD GPU with its driver, passed into the container'),
+    need(
+      '/dev/infiniband',
+      'run',
+      firstOf(['/dev/infiniband']),
+      'an RDMA NIC with its driver, passed into the container',
+    ),
+  ];
+}
+
+const INCLUDES = ['/usr/include', '/usr/local/include'];
+const LIBRARIES = [
+  '/usr/lib/x86_64-linux-gnu',
+  '/lib/x86_64-linux-gnu',
+  '/usr/lib/aarch64-linux-gnu',
+  '/usr/lib64',
+  '/usr/lib',
+  '/usr/local/lib',
+];
+
+function firstOf(paths: readonly string[]): string | null {
+  return paths.find((path) => existsSync(path)) ?? null;
+}
+
+function onPath(name: string): string | null {
+  if (name.includes('/')) return firstOf([name]);
+  return firstOf((process.env['PATH'] ?? '').split(delimiter).map((folder) => join(folder, name)));
+}
+
+function library(name: string, folders: readonly string[] = []): string | null {
+  const more = (process.env['LD_LIBRARY_PATH'] ?? '').split(delimiter).filter((folder) => folder !== '');
+  return firstOf([...folders, ...more, ...LIBRARIES].map((folder) => join(folder, name)));
+}
