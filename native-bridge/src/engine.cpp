@@ -15,6 +15,9 @@ constexpr int kIdleTurns = 2000;
 // Turns without progress while work is on its way, after which the core is offered to others; some milliseconds. Sooner
 // would be dear: on a busy machine the core comes back after a whole slice.
 constexpr int kFruitlessTurns = 20000;
+// Bytes under way at once, beyond the first operation: a provider may move all it was given within one call, and the
+// dispatcher looks up (to close, say) only between calls.
+constexpr uint64_t kBytesMax = 32u << 20;
 // Completions read at once.
 constexpr size_t kReap = 32;
 // What an offset or a size may be: every integer that a double holds exactly.
@@ -149,6 +152,7 @@ Refusal Engine::post(uint64_t localKey, uint64_t remoteKey, bool isWrite, uint32
   batch->remote = remote->second;
   batch->next = 0;
   batch->outstanding = 0;
+  batch->bytes = 0;
   batch->code = kSuccess;
   batch->error = 0;
   batch->local->users.fetch_add(1, std::memory_order_relaxed);
@@ -305,7 +309,7 @@ bool Engine::postSome() {
   while (!waiting_.empty()) {
     batch = waiting_.front();
     while (batch->next < batch->requests.size()) {
-      if (inFlight_ >= inFlightMax_ || !startNext(batch)) return moved;
+      if (!hasRoom() || !startNext(batch)) return moved;
       moved = true;
     }
     waiting_.pop_front();
@@ -313,6 +317,8 @@ bool Engine::postSome() {
   }
   return moved;
 }
+
+bool Engine::hasRoom() const { return inFlight_ < inFlightMax_ && (inFlight_ == 0 || bytesInFlight_ < kBytesMax); }
 
 // Starts one work request; false when the provider has no room for it now.
 bool Engine::startNext(Batch* batch) {
@@ -346,6 +352,8 @@ bool Engine::startNext(Batch* batch) {
   batch->next++;
   batch->outstanding++;
   inFlight_++;
+  batch->bytes += request.bytes;
+  bytesInFlight_ += request.bytes;
   return true;
 }
 
@@ -371,8 +379,9 @@ bool Engine::reap(fid_cq* queue, bool ours) {
   for (ssize_t i = 0; i < (count < 0 ? 1 : count); i++) {
     auto* batch = static_cast<Batch*>(entries[i].op_context);
     if (batch == nullptr || batch->outstanding == 0) continue;
-    inFlight_--;
     batch->outstanding--;
+    // Completions do not tell their sizes: a batch's bytes count until it has ended, or nothing is under way at all.
+    if (--inFlight_ == 0) bytesInFlight_ = 0;
     if (count < 0) spoil(batch, kRdmaOp, failure.err);
     if (batch->outstanding > 0 || batch->next < batch->requests.size()) continue;
     // One that was spoiled between two posts still stands in the line, and ends there.
@@ -386,6 +395,7 @@ void Engine::endBatch(Batch* batch) {
   Completion& record = options_.records[produced_ & (options_.slots - 1)];
   record = {batch->id, batch->code, batch->error};
   batch->busy = false;
+  bytesInFlight_ -= std::min(bytesInFlight_, batch->bytes);
   for (Region* region : {batch->local, batch->remote}) {
     const bool last = region->users.fetch_sub(1, std::memory_order_acq_rel) == 1;
     if (last && region->dead.load(std::memory_order_acquire)) regionsChanged_.store(true, std::memory_order_release);

@@ -81,6 +81,7 @@ struct Batch {
   std::vector<WorkRequest> requests;
   size_t next = 0;          // first work request that is not posted
   uint32_t outstanding = 0; // posted and not completed
+  uint64_t bytes = 0;       // posted
   int32_t code = kSuccess;
   int32_t error = 0;
 };
@@ -155,6 +156,7 @@ struct Engine {
   void endBatch(Batch* batch);
   void sleepUntilWork();
   bool hasWork() const;
+  bool hasRoom() const;
 
   const EngineOptions options_;
   std::thread thread_;
@@ -180,6 +182,7 @@ struct Engine {
   std::vector<std::unique_ptr<Region>> regions_;
   std::deque<Batch*> waiting_;  // not yet posted to the end, in order
   size_t inFlight_ = 0;         // operations
+  uint64_t bytesInFlight_ = 0;
   size_t inFlightMax_ = 0;      // as many as a completion queue holds
   uint32_t produced_ = 0;
   bool virtualAddresses_ = false;

@@ -76,7 +76,8 @@ class Engine implements NativeFabric {
   readonly libfabric: string;
   readonly #addon: NativeAddon;
   readonly #engine: EngineHandle;
-  readonly #memory: ArrayBuffer;
+  /** Null once the engine is closed: it no longer keeps the memory alive. */
+  #memory: ArrayBuffer | null;
   readonly #memoryBytes: number;
   readonly #runsMax: number;
   readonly #header: Int32Array;
@@ -218,6 +219,7 @@ class Engine implements NativeFabric {
     this.#keys.clear();
     this.#addon.close(this.#engine);
     while (!this.#addon.release(this.#engine)) await new Promise((resolve) => setTimeout(resolve, 1));
+    this.#memory = null;
   }
 
   #state(): number {
@@ -226,7 +228,7 @@ class Engine implements NativeFabric {
 
   /** A buffer that was grown or transferred has no bytes any more; the engine would move bytes that nobody sees. */
   #mustBeWhole(): void {
-    if (this.#memory.byteLength === this.#memoryBytes) return;
+    if (this.#memory === null || this.#memory.byteLength === this.#memoryBytes) return;
     throw new UsageError(
       'FABRIC-MEMORY',
       'the memory of the native fabric was grown or transferred: it must keep its size and place',

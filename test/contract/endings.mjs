@@ -1,0 +1,147 @@
+// Ways in which a process or a thread ends with a native fabric at work. Run by itself as
+// `node --expose-gc endings.mjs <way> <provider>`; it prints one JSON document, and how it ends is what the test looks at.
+// Plain JavaScript on the built code: a worker has no loader for anything else.
+import { readdirSync } from 'node:fs';
+import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
+import { openNativeFabric } from '../../dist/node/native-fabric.js';
+
+const BYTES = 64 * 1024 * 1024;
+const HALF = BYTES / 2;
+const RUN = 1024 * 1024;
+const BATCHES = 60;
+
+function wasmBytes() {
+  const pages = BYTES / 65_536;
+  return new Uint8Array(new WebAssembly.Memory({ initial: pages, maximum: pages }).buffer);
+}
+
+function open(provider, memory) {
+  const opened = openNativeFabric({ provider, memory, runsMax: 64 });
+  if (opened.fabric === null) throw new TypeError(opened.reason);
+  return opened.fabric;
+}
+
+/** Half of the memory on its way onto the other, again and again: seconds of work. */
+function keepBusy(fabric) {
+  const connection = fabric.connect(fabric.registerMemory(0, 0, HALF), fabric.registerMemory(1, HALF, BYTES));
+  const runs = Array.from({ length: HALF / RUN }, (_, i) => [i * RUN, i * RUN, RUN]).flat();
+  for (let id = 0; id < BATCHES; id++) fabric.post(connection, 'write', runs, id);
+}
+
+/** Waits for completions; the first of them says that the dispatcher is in the middle of it. */
+function waitFor(fabric, count) {
+  let ended = 0;
+  while (ended < count) {
+    ended += fabric.poll().length;
+    if (ended < count) fabric.rest();
+  }
+  return ended;
+}
+
+function busy(provider) {
+  const fabric = open(provider, wasmBytes());
+  keepBusy(fabric);
+  waitFor(fabric, 1);
+  return fabric;
+}
+
+function threads() {
+  return readdirSync('/proc/self/task').length;
+}
+
+const later = (millis) => new Promise((resolve) => setTimeout(resolve, millis));
+
+/** A look at a weak reference keeps its object for the rest of the turn: so the turn comes first, then the collector. */
+async function collected(weak) {
+  for (let tries = 0; tries < 20; tries++) {
+    await later(5);
+    globalThis.gc();
+    if (weak.deref() === undefined) return true;
+  }
+  return false;
+}
+
+function tell(value) {
+  process.stdout.write(JSON.stringify(value));
+}
+
+const WAYS = {
+  exit(provider) {
+    busy(provider);
+    tell({ busy: true });
+    process.exit(7);
+  },
+
+  /** Nothing keeps the event loop alive: the engine must not. */
+  'run off the end'(provider) {
+    busy(provider);
+    tell({ busy: true });
+  },
+
+  throw(provider) {
+    busy(provider);
+    tell({ busy: true });
+    throw new RangeError('on purpose');
+  },
+
+  async 'close twice, then exit'(provider) {
+    const fabric = busy(provider);
+    await Promise.all([fabric.close(), fabric.close()]);
+    await fabric.close();
+    tell({ busy: true });
+    process.exit(7);
+  },
+
+  'exit during close'(provider) {
+    void busy(provider).close();
+    tell({ busy: true });
+    process.exit(7);
+  },
+
+  /** The buffer is held by the engine alone while bytes move in it, and by nobody once it is closed. */
+  async 'memory dropped'(provider) {
+    const start = () => {
+      const memory = wasmBytes();
+      const fabric = open(provider, memory);
+      keepBusy(fabric);
+      return { fabric, weak: new WeakRef(memory.buffer) };
+    };
+    const { fabric, weak } = start();
+    const early = await collected(weak);
+    const completions = waitFor(fabric, BATCHES);
+    await fabric.close();
+    tell({ early, completions, after: await collected(weak) });
+  },
+
+  async 'fabric dropped'(provider) {
+    const before = threads();
+    const weak = new WeakRef(busy(provider));
+    const during = threads();
+    const gone = await collected(weak);
+    await later(100);
+    tell({ gone, more: during - before, left: threads() - before });
+  },
+
+  /** A worker that is ended in the middle, another one that goes by itself, and our own engine besides. */
+  async workers(provider) {
+    const ours = open(provider, wasmBytes());
+    keepBusy(ours);
+    const script = new URL(import.meta.url);
+    const terminated = new Worker(script, { workerData: { provider, stay: true } });
+    await new Promise((resolve) => terminated.once('message', resolve));
+    await terminated.terminate();
+    const other = new Worker(script, { workerData: { provider, stay: false } });
+    const left = await new Promise((resolve) => other.once('exit', resolve));
+    const completions = waitFor(ours, BATCHES);
+    await ours.close();
+    tell({ left, completions });
+  },
+};
+
+if (isMainThread) {
+  await WAYS[process.argv[2]](process.argv[3]);
+} else {
+  busy(workerData.provider);
+  parentPort.postMessage('busy');
+  if (workerData.stay) setInterval(() => {}, 1000);
+}
