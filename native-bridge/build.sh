@@ -46,7 +46,7 @@ warnings=(-Wall -Wextra -Werror)
 # In one move, so that a process that has the old one loaded keeps it whole.
 mv "$out/moriarty_native.node.new" "$out/moriarty_native.node"
 if [[ $out == build && -f bench/baseline.c ]]; then
-  "${CC:-gcc}" -std=c11 -O2 "${warnings[@]}" bench/baseline.c "${fabric[@]}" -lfabric -o build/baseline
+  "${CC:-gcc}" -std=gnu11 -O2 "${warnings[@]}" bench/baseline.c "${fabric[@]}" -lfabric -o build/baseline
 fi
 echo "native: built native-bridge/$out/moriarty_native.node against $node_headers"
 if [[ -z ${MORI_ROOT:-} ]]; then

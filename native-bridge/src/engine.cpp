@@ -15,9 +15,10 @@ constexpr int kIdleTurns = 2000;
 // Turns without progress while work is on its way, after which the core is offered to others; some milliseconds. Sooner
 // would be dear: on a busy machine the core comes back after a whole slice.
 constexpr int kFruitlessTurns = 20000;
-// Bytes under way at once, beyond the first operation: a provider may move all it was given within one call, and the
-// dispatcher looks up (to close, say) only between calls.
-constexpr uint64_t kBytesMax = 32u << 20;
+// Operations and bytes under way at once, beyond the first operation. A provider may move all it was given within one
+// call, and only between calls does the dispatcher look up: to close, and to tell what has ended. More gained nothing.
+constexpr size_t kOperationsMax = 128;
+constexpr uint64_t kBytesMax = 4u << 20;
 // Completions read at once.
 constexpr size_t kReap = 32;
 // What an offset or a size may be: every integer that a double holds exactly.
@@ -231,7 +232,7 @@ int Engine::open() {
   fi_av_attr book = {};
   book.type = FI_AV_TABLE;
   if ((error = fi_av_open(domain_, &book, &av_, nullptr)) != 0) return error;
-  inFlightMax_ = std::max<size_t>(info_->tx_attr->size, 64);
+  inFlightMax_ = std::min(std::max<size_t>(info_->tx_attr->size, 1), kOperationsMax);
   if ((error = openEndpoint(&target_, &targetQueue_)) != 0) return error;
   if ((error = openEndpoint(&initiator_, &initiatorQueue_)) != 0) return error;
   uint8_t name[512];
@@ -242,7 +243,7 @@ int Engine::open() {
 
 int Engine::openEndpoint(fid_ep** ep, fid_cq** queue) {
   fi_cq_attr attributes = {};
-  attributes.size = inFlightMax_;
+  attributes.size = 2 * inFlightMax_;
   attributes.format = FI_CQ_FORMAT_CONTEXT;
   attributes.wait_obj = FI_WAIT_NONE;
   int error = fi_cq_open(domain_, &attributes, queue, nullptr);

@@ -2,6 +2,7 @@ import { type Command, Option } from 'commander';
 import { UsageError } from '../base/failure.ts';
 import type { Figure } from './bench/figures.ts';
 import { kvFigures } from './bench/kv.ts';
+import { nativeFigures } from './bench/native.ts';
 import { nicFigures } from './bench/nic.ts';
 import { worldFigures } from './bench/world.ts';
 import { wholeNumber } from './options.ts';
@@ -17,7 +18,7 @@ export type Suite = (rounds: number) => Figure[];
 
 type Suites = Readonly<Record<string, Suite>>;
 
-const SUITES: Suites = { kv: kvFigures, nic: nicFigures, world: worldFigures };
+const SUITES: Suites = { kv: kvFigures, native: nativeFigures, nic: nicFigures, world: worldFigures };
 
 export function addBench(program: Command, finish: (code: number) => void, suites: Suites = SUITES): void {
   program
