@@ -42,7 +42,7 @@ echo '#include <rdma/fabric.h>' | "$CXX" "${fabric[@]}" -x c++ -fsyntax-only - 2
 mkdir -p "$out"
 warnings=(-Wall -Wextra -Werror)
 "$CXX" -std=c++17 "${flags[@]}" "${warnings[@]}" -fPIC -fvisibility=hidden -shared -pthread \
-  -I"$node_headers" src/engine.cpp src/addon.cpp "${fabric[@]}" -lfabric -o "$out/moriarty_native.node.new"
+  -I"$node_headers" src/engine.cpp src/fabric.cpp src/addon.cpp "${fabric[@]}" -lfabric -o "$out/moriarty_native.node.new"
 # In one move, so that a process that has the old one loaded keeps it whole.
 mv "$out/moriarty_native.node.new" "$out/moriarty_native.node"
 if [[ $out == build && -f bench/baseline.c ]]; then

@@ -1,22 +1,23 @@
-// N-API around the engine. Every call returns at once; only `release` of an engine that has ended, the finalizer of a
+// N-API around the engine of whichever half it is linked with. Every call returns at once; only `release` of an engine that has ended, the finalizer of a
 // forgotten one and the end of the environment or process wait for a dispatcher, and only until it has closed its ends.
 #include <node_api.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 
-#include "engine.hpp"
+#include "fabric.hpp"
 
 namespace {
 
 using moriarty::Completion;
-using moriarty::Engine;
 using moriarty::EngineOptions;
+using moriarty::Fabric;
 using moriarty::Header;
 
 // What the layout of the shared memory and the list of functions are; src/node/native-addon.ts expects this number.
-constexpr uint32_t kInterface = 1;
+constexpr uint32_t kInterface = 2;
 constexpr uint32_t kSlotsMax = 1u << 16;
 constexpr uint32_t kRunsMax = 1u << 20;
 
@@ -29,7 +30,7 @@ struct Instance {
 
 struct Handle {
   std::shared_ptr<Instance> instance;
-  std::unique_ptr<Engine> engine;  // empty once released
+  std::unique_ptr<Fabric> engine;  // empty once released
   uint64_t memoryBytes = 0;
   napi_ref memory = nullptr;
   napi_ref control = nullptr;
@@ -38,7 +39,7 @@ struct Handle {
 // Engines whose thread may still run when the process exits without tearing its environments down.
 struct Everywhere {
   std::mutex mutex;
-  std::vector<Engine*> engines;
+  std::vector<Fabric*> engines;
   bool hooked = false;
 };
 
@@ -50,15 +51,15 @@ Everywhere& everywhere() {
 void stopEverywhere() {
   Everywhere& all = everywhere();
   std::lock_guard<std::mutex> lock(all.mutex);
-  for (Engine* engine : all.engines) engine->beginClose();
-  for (Engine* engine : all.engines) engine->join();
+  for (Fabric* engine : all.engines) engine->beginClose();
+  for (Fabric* engine : all.engines) engine->join();
 }
 
-void enlist(Engine* engine) {
+void enlist(Fabric* engine) {
   Everywhere& all = everywhere();
   std::lock_guard<std::mutex> lock(all.mutex);
   all.engines.push_back(engine);
-  // Registered after libfabric was loaded, hence run before its own clean-up.
+  // Registered after the library was loaded, hence run before its own clean-up.
   if (!all.hooked) std::atexit(stopEverywhere);
   all.hooked = true;
 }
@@ -126,25 +127,67 @@ bool stringOf(napi_env env, napi_value value, std::string* result) {
   return true;
 }
 
-// about(): { interface, built, running }, the versions of libfabric as "1.17".
+// about(): { interface, library, built, running }, versions as text.
 napi_value about(napi_env env, napi_callback_info) {
-  const auto version = [](uint32_t number) {
-    return std::to_string(FI_MAJOR(number)) + "." + std::to_string(FI_MINOR(number));
-  };
+  const moriarty::Library library = moriarty::library();
   napi_value made;
   napi_create_object(env, &made);
   napi_set_named_property(env, made, "interface", numberOf(env, kInterface));
-  napi_set_named_property(env, made, "built", textOf(env, version(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION)).c_str()));
-  napi_set_named_property(env, made, "running", textOf(env, version(fi_version()).c_str()));
+  napi_set_named_property(env, made, "library", textOf(env, library.name));
+  napi_set_named_property(env, made, "built", textOf(env, library.built.c_str()));
+  napi_set_named_property(env, made, "running", textOf(env, library.running.c_str()));
   return made;
 }
 
-// errorText(errno)
+// errorText(number), of a completion record or of an engine that did not open
 napi_value errorText(napi_env env, napi_callback_info info) {
   napi_value values[1];
   uint64_t number;
-  if (!arguments(env, info, values) || !integerOf(env, values[0], &number)) return fail(env, "NATIVE-ARGS", "errorText(errno)");
-  return textOf(env, fi_strerror(static_cast<int>(number)));
+  if (!arguments(env, info, values) || !integerOf(env, values[0], &number)) return fail(env, "NATIVE-ARGS", "errorText(number)");
+  return textOf(env, moriarty::errorText(static_cast<int32_t>(number)).c_str());
+}
+
+napi_value bytesOf(napi_env env, const std::vector<uint8_t>& bytes) {
+  void* into = nullptr;
+  napi_value made;
+  napi_create_arraybuffer(env, bytes.size(), &into, &made);
+  if (into != nullptr && !bytes.empty()) std::memcpy(into, bytes.data(), bytes.size());
+  return made;
+}
+
+// repack(kind, bytes): a packed descriptor as the library unpacks and packs it, or null when it cannot.
+napi_value repack(napi_env env, napi_callback_info info) {
+  napi_value values[2];
+  napi_value made;
+  uint64_t kind;
+  void* bytes;
+  size_t count;
+  if (!arguments(env, info, values) || !integerOf(env, values[0], &kind) || kind > 1 ||
+      napi_get_arraybuffer_info(env, values[1], &bytes, &count) != napi_ok)
+    return fail(env, "NATIVE-ARGS", "repack(0 or 1, bytes)");
+  std::vector<uint8_t> packed;
+  if (moriarty::repack(static_cast<moriarty::Packed>(kind), static_cast<uint8_t*>(bytes), count, &packed)) return bytesOf(env, packed);
+  napi_get_null(env, &made);
+  return made;
+}
+
+// describe(memory): [engine, memory], packed as the library describes them, or null when it does not.
+napi_value describe(napi_env env, napi_callback_info info) {
+  napi_value values[1];
+  napi_value made;
+  void* bytes;
+  size_t count;
+  if (!arguments(env, info, values) || napi_get_arraybuffer_info(env, values[0], &bytes, &count) != napi_ok)
+    return fail(env, "NATIVE-ARGS", "describe(memory)");
+  std::vector<uint8_t> engine, region;
+  if (!moriarty::describe(static_cast<uint8_t*>(bytes), count, &engine, &region)) {
+    napi_get_null(env, &made);
+    return made;
+  }
+  napi_create_array_with_length(env, 2, &made);
+  napi_set_element(env, made, 0, bytesOf(env, engine));
+  napi_set_element(env, made, 1, bytesOf(env, region));
+  return made;
 }
 
 // Of an engine that nobody holds any more.
@@ -190,7 +233,7 @@ napi_value open(napi_env env, napi_callback_info info) {
   options.staging = reinterpret_cast<const double*>(options.records + slots);
   options.slots = static_cast<uint32_t>(slots);
   options.runsMax = static_cast<uint32_t>(runsMax);
-  handle->engine = std::make_unique<Engine>(options);
+  handle->engine = moriarty::openFabric(options);
   enlist(handle->engine.get());
   handle->instance->handles.push_back(handle);
   napi_value made;
@@ -208,6 +251,20 @@ napi_value addRegion(napi_env env, napi_callback_info info) {
   if (!integerOf(env, values[1], &start) || !integerOf(env, values[2], &end) || start > end || end > handle->memoryBytes)
     return fail(env, "NATIVE-ARGS", "the region does not lie in the memory");
   return numberOf(env, static_cast<double>(handle->engine->addRegion(start, end)));
+}
+
+// addDeviceRegion(handle, pointer, bytes, device): the key of GPU memory, 0 when there is none to be had.
+napi_value addDeviceRegion(napi_env env, napi_callback_info info) {
+  napi_value values[4];
+  uint64_t pointer, bytes;
+  int32_t device;
+  bool exact = false;
+  if (!arguments(env, info, values) || napi_get_value_bigint_uint64(env, values[1], &pointer, &exact) != napi_ok || !exact ||
+      !integerOf(env, values[2], &bytes) || napi_get_value_int32(env, values[3], &device) != napi_ok)
+    return fail(env, "NATIVE-ARGS", "addDeviceRegion(handle, pointer, bytes, device)");
+  Handle* handle = handleOf(env, values[0]);
+  if (handle == nullptr || handle->engine == nullptr) return fail(env, "NATIVE-HANDLE", "no such engine, or it was released");
+  return numberOf(env, static_cast<double>(handle->engine->addDeviceRegion(pointer, bytes, device)));
 }
 
 // dropRegion(handle, key): new batches that name it are refused, posted ones end.
@@ -281,6 +338,8 @@ void dropInstance(napi_env, void* pointer, void*) { delete static_cast<std::shar
 }  // namespace
 
 NAPI_MODULE_INIT() {
+  static std::once_flag prepared;
+  std::call_once(prepared, moriarty::prepareLibrary);
   auto* instance = new std::shared_ptr<Instance>(std::make_shared<Instance>());
   napi_set_instance_data(env, instance, dropInstance, nullptr);
   napi_add_env_cleanup_hook(env, endInstance, instance);
@@ -288,7 +347,8 @@ NAPI_MODULE_INIT() {
     const char* name;
     napi_callback function;
   } functions[] = {{"about", about},           {"errorText", errorText},   {"open", open},   {"addRegion", addRegion},
-                   {"dropRegion", dropRegion}, {"post", post},             {"close", close}, {"release", release}};
+                   {"dropRegion", dropRegion}, {"post", post},             {"close", close}, {"release", release},
+                   {"repack", repack},         {"describe", describe},     {"addDeviceRegion", addDeviceRegion}};
   for (const auto& entry : functions) {
     napi_value made;
     napi_create_function(env, entry.name, NAPI_AUTO_LENGTH, entry.function, nullptr, &made);

@@ -21,15 +21,6 @@ constexpr size_t kOperationsMax = 128;
 constexpr uint64_t kBytesMax = 4u << 20;
 // Completions read at once.
 constexpr size_t kReap = 32;
-// What an offset or a size may be: every integer that a double holds exactly.
-constexpr double kWholeMax = 9007199254740991.0;
-
-bool whole(double value) {
-  return value >= 0 && value <= kWholeMax && value == static_cast<double>(static_cast<uint64_t>(value));
-}
-
-// Neither sum can overflow: `bytes` is compared first, then what is left.
-bool fits(uint64_t offset, uint64_t bytes, uint64_t size) { return bytes <= size && offset <= size - bytes; }
 
 }  // namespace
 
@@ -64,8 +55,23 @@ int findProvider(const std::string& provider, fi_info** found) {
   return error;
 }
 
+Library library() {
+  const auto version = [](uint32_t number) { return std::to_string(FI_MAJOR(number)) + "." + std::to_string(FI_MINOR(number)); };
+  return {"libfabric", version(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION)), version(fi_version())};
+}
+
+std::string errorText(int32_t error) { return fi_strerror(error); }
+
+std::unique_ptr<Fabric> openFabric(const EngineOptions& options) { return std::make_unique<Engine>(options); }
+
+void prepareLibrary() {}
+
+bool repack(Packed, const uint8_t*, size_t, std::vector<uint8_t>*) { return false; }
+
+bool describe(uint8_t*, uint64_t, std::vector<uint8_t>*, std::vector<uint8_t>*) { return false; }
+
 Engine::Engine(const EngineOptions& options)
-    : options_(options), free_(options.slots), given_(options.slots) {
+    : Fabric(options), free_(options.slots), given_(options.slots) {
   for (uint32_t slot = 0; slot < options.slots; slot++) {
     batches_.push_back(std::make_unique<Batch>());
     free_.push(batches_.back().get());
@@ -121,9 +127,6 @@ Refusal Engine::post(uint64_t localKey, uint64_t remoteKey, bool isWrite, uint32
   const auto local = live_.find(localKey);
   const auto remote = live_.find(remoteKey);
   if (local == live_.end() || remote == live_.end()) return kDeadKey;
-  const double* staged = options_.staging;
-  const uint64_t localBytes = local->second->bytes;
-  const uint64_t remoteBytes = remote->second->bytes;
   // A record must be free for its end, or that end could be lost.
   if (posted_ - options_.header->consumed.load(std::memory_order_acquire) >= options_.slots) return kFull;
   Batch* batch;
@@ -133,17 +136,7 @@ Refusal Engine::post(uint64_t localKey, uint64_t remoteKey, bool isWrite, uint32
   } else if (!free_.pop(&batch)) {
     return kFull;
   }
-  batch->requests.resize(count);
-  bool good = true;
-  for (uint32_t i = 0; i < count; i++) {
-    const double* run = staged + 3 * static_cast<size_t>(i);
-    good = good && whole(run[0]) && whole(run[1]) && whole(run[2]);
-    if (!good) break;
-    WorkRequest& request = batch->requests[i];
-    request = {static_cast<uint64_t>(run[0]), static_cast<uint64_t>(run[1]), static_cast<uint64_t>(run[2])};
-    good = fits(request.local, request.bytes, localBytes) && fits(request.remote, request.bytes, remoteBytes);
-  }
-  if (!good) {
+  if (!readStaged(count, local->second->bytes, remote->second->bytes, &batch->requests)) {
     spare_.push_back(batch);
     return kOutOfRange;
   }

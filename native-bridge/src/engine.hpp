@@ -1,4 +1,4 @@
-// One engine: two libfabric endpoints (initiator and target) in this process, one dispatcher thread that alone talks to
+// The libfabric half. One engine: two libfabric endpoints (initiator and target) in this process, one dispatcher thread that alone talks to
 // libfabric, and the queues between that thread and the owner. Nothing here knows JavaScript.
 //
 //   owner thread                        dispatcher thread
@@ -24,41 +24,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "fabric.hpp"
+
 namespace moriarty {
-
-// As src/node/native-addon.ts says them.
-enum State : int32_t { kOpening = 0, kOpen = 1, kFailed = 2, kClosed = 3 };
-
-// The numbers of src/io/codes.ts.
-enum Code : int32_t { kSuccess = 0, kInvalidArgs = 11, kRdmaOp = 13, kBadState = 14 };
-
-// What `post` answers: 0, taken; else why not.
-enum Refusal : int32_t { kTaken = 0, kOutOfRange = 1, kDeadKey = 2, kFull = 3, kNotOpen = 4, kTooLong = 5 };
-
-// The memory that both threads see. The owner allocates it, and keeps it until the engine is closed.
-struct Header {
-  std::atomic<int32_t> state;
-  int32_t openError;  // a libfabric errno, valid when state is kFailed
-  uint8_t room1[56];
-  std::atomic<uint32_t> produced;  // completion records written, ever
-  uint8_t room2[60];
-  std::atomic<uint32_t> consumed;  // completion records read, ever
-  uint8_t room3[60];
-};
-static_assert(sizeof(Header) == 192 && alignof(Header) == 4);
-
-struct Completion {
-  double id;
-  int32_t code;
-  int32_t error;  // a libfabric errno, 0 when there is none
-};
-static_assert(sizeof(Completion) == 16);
-
-struct WorkRequest {
-  uint64_t local;
-  uint64_t remote;
-  uint64_t bytes;
-};
 
 struct Region {
   uint8_t* base = nullptr;
@@ -114,30 +82,16 @@ class Ring {
   alignas(64) std::atomic<uint32_t> tail_{0};
 };
 
-struct EngineOptions {
-  std::string provider;  // as libfabric names it: "shm" or "tcp;ofi_rxm"
-  uint8_t* memory;
-  uint64_t memoryBytes;
-  Header* header;
-  Completion* records;
-  const double* staging;  // triples (local offset, remote offset, bytes)
-  uint32_t slots;         // completion records and batches in flight, a power of two
-  uint32_t runsMax;       // work requests that the staging area holds
-};
-
-struct Engine {
+class Engine final : public Fabric {
+ public:
   explicit Engine(const EngineOptions& options);
-  ~Engine();
-  Engine(const Engine&) = delete;
-  Engine& operator=(const Engine&) = delete;
+  ~Engine() override;
 
-  // All of the owner's thread. None of these waits for the dispatcher but `join`.
-  uint64_t addRegion(uint64_t start, uint64_t end);
-  void dropRegion(uint64_t key);
-  Refusal post(uint64_t localKey, uint64_t remoteKey, bool isWrite, uint32_t count, double id);
-  void beginClose();
-  void join();
-  State state() const { return static_cast<State>(options_.header->state.load(std::memory_order_acquire)); }
+  uint64_t addRegion(uint64_t start, uint64_t end) override;
+  void dropRegion(uint64_t key) override;
+  Refusal post(uint64_t localKey, uint64_t remoteKey, bool isWrite, uint32_t count, double id) override;
+  void beginClose() override;
+  void join() override;
 
  private:
   void touchRegions();
@@ -158,7 +112,6 @@ struct Engine {
   bool hasWork() const;
   bool hasRoom() const;
 
-  const EngineOptions options_;
   std::thread thread_;
 
   // The owner's.

@@ -4,8 +4,13 @@ import { fileURLToPath } from 'node:url';
 
 /** Of native-bridge/src/addon.cpp: what it gives to JavaScript. All calls return at once. */
 export interface NativeAddon {
-  about(): { readonly interface: number; readonly built: string; readonly running: string };
-  errorText(errno: number): string;
+  about(): {
+    readonly interface: number;
+    readonly library: string;
+    readonly built: string;
+    readonly running: string;
+  };
+  errorText(error: number): string;
   open(
     provider: string,
     memory: ArrayBuffer,
@@ -14,6 +19,8 @@ export interface NativeAddon {
     runsMax: number,
   ): EngineHandle;
   addRegion(engine: EngineHandle, start: number, end: number): number;
+  /** The key of GPU memory; 0 when this half has none, or the place cannot be registered. */
+  addDeviceRegion(engine: EngineHandle, pointer: bigint, bytes: number, device: number): number;
   dropRegion(engine: EngineHandle, key: number): void;
   /** One of REFUSAL. */
   post(
@@ -27,6 +34,10 @@ export interface NativeAddon {
   close(engine: EngineHandle): void;
   /** True when the engine had ended; its buffers are free then. */
   release(engine: EngineHandle): boolean;
+  /** A packed EngineDesc (0) or MemoryDesc (1) as MoRI unpacks and packs it; null when it cannot, or is not this half. */
+  repack(kind: 0 | 1, bytes: ArrayBuffer): ArrayBuffer | null;
+  /** EngineDesc and MemoryDesc, packed, of an engine without a backend and of this memory. Null of libfabric. */
+  describe(memory: ArrayBuffer): readonly [ArrayBuffer, ArrayBuffer] | null;
 }
 
 /** Opaque. Collecting it closes the engine. */
@@ -35,7 +46,7 @@ export interface EngineHandle {
 }
 
 /** Layout of the control block and list of functions; the addon must say the same number. */
-const INTERFACE = 1;
+const INTERFACE = 2;
 
 export const REFUSAL = { none: 0, outOfRange: 1, deadKey: 2, full: 3, notOpen: 4, tooLong: 5 } as const;
 export const STATE = { opening: 0, open: 1, failed: 2, closed: 3 } as const;
