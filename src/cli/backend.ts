@@ -1,6 +1,11 @@
 import { Option } from 'commander';
 import { UsageError } from '../base/failure.ts';
-import { type NativeFabric, type NativeProvider, openNativeFabric } from '../node/native-fabric.ts';
+import {
+  NATIVE_PROVIDERS,
+  type NativeFabric,
+  type NativeProvider,
+  openNativeFabric,
+} from '../node/native-fabric.ts';
 import type { WorldMemory } from '../sim/memory.ts';
 import type { RunOptions } from '../sim/run.ts';
 import { refuseClash } from './options.ts';
@@ -28,8 +33,8 @@ export function backendOption(): Option {
 export function providerOption(): Option {
   return new Option(
     '--provider <name>',
-    `of the native backend: shared memory, or TCP over loopback (default: ${PROVIDER_DEFAULT})`,
-  ).choices(['shm', 'tcp']);
+    `of the native backend: shared memory, TCP over loopback, or MoRI-IO over an RDMA NIC (default: ${PROVIDER_DEFAULT})`,
+  ).choices(NATIVE_PROVIDERS);
 }
 
 /** @throws UsageError NATIVE when the native backend is asked for and is not there. */

@@ -22,7 +22,7 @@ export function addDiff(program: Command, finish: (code: number) => void): void 
     .command('diff')
     .argument('[scenario]', `a scenario file (JSON), or one of: ${SCENARIO_NAMES.join(', ')}`)
     .description(
-      'run each seed with its bytes moved by the kernels and by libfabric; exits 1 when a schedule, a status or a byte differs',
+      'run each seed with its bytes moved by the kernels and by the native backend; exits 1 when a schedule, a status or a byte differs',
     )
     .addOption(new Option('--mode <mode>', 'who moves the KV').choices(['read', 'write', 'both']))
     .addOption(
@@ -49,7 +49,7 @@ function diff(file: string | undefined, flags: DiffFlags): number {
     },
   );
   endProgress();
-  if (flags.json) printJson({ ...outcome, provider: native.provider, libfabric: native.libfabric });
+  if (flags.json) printJson({ ...outcome, provider: native.provider, library: native.library });
   else for (const line of showDiff(outcome, native.provider)) print(line);
   return outcome.differing.length > 0 ? EXIT.violation : EXIT.fine;
 }

@@ -1,5 +1,11 @@
 import type { Command } from 'commander';
-import { type BackendHealth, examineLibfabric, examineMori, type LibfabricHealth } from '../node/doctor.ts';
+import {
+  type BackendHealth,
+  examineLibfabric,
+  examineMori,
+  type HalfHealth,
+  type LibfabricHealth,
+} from '../node/doctor.ts';
 import { runSeed } from '../sim/run.ts';
 import { SHIPPED_MIX } from '../sim/scenario.ts';
 import { checkMemory } from './harness.ts';
@@ -65,8 +71,14 @@ function showLibfabric(health: LibfabricHealth): string[] {
   ];
 }
 
-function showMori(health: BackendHealth): string[] {
-  return [`native, MoRI-IO: ${health.reason}`, ...showNeeds(health)];
+function showMori(health: HalfHealth): string[] {
+  const { available, reason, version, addon } = health;
+  return [
+    available
+      ? `native, MoRI-IO: available, moves bytes, MoRI-IO ${version} (addon: ${addon})`
+      : `native, MoRI-IO: not available, because ${reason}`,
+    ...showNeeds(health),
+  ];
 }
 
 function showNeeds({ needs }: BackendHealth): string[] {

@@ -21,11 +21,15 @@ export interface BackendHealth {
   readonly needs: readonly Need[];
 }
 
-export interface LibfabricHealth extends BackendHealth {
+/** One half of the bridge. */
+export interface HalfHealth extends BackendHealth {
   readonly addon: string | null;
   readonly builtAgainst: string | null;
+}
+
+export interface LibfabricHealth extends HalfHealth {
   /** Each was opened, and moved some bytes. */
-  readonly providers: Readonly<Record<NativeProvider, ProviderHealth>>;
+  readonly providers: Readonly<Record<Exclude<NativeProvider, 'mori'>, ProviderHealth>>;
 }
 
 export interface ProviderHealth {
@@ -82,14 +86,15 @@ function tryProvider(provider: NativeProvider): ProviderHealth {
   }
 }
 
-/** MoRI-IO is only looked for: nothing of this version calls it. */
-export function examineMori(): BackendHealth {
-  const root = process.env['MORI_ROOT'];
-  const reason =
-    root === undefined || root === ''
-      ? 'not built, because MORI_ROOT is not set'
-      : 'not built, because its half of the bridge is not written yet: there was no MoRI-IO to compile it against';
-  return { available: false, reason, version: null, needs: moriNeeds(root) };
+/** The same of the MoRI-IO half. Its reason tells what MoRI-IO itself said, behind a code of the bridge. */
+export function examineMori(): HalfHealth {
+  const found = findNativeAddon('mori');
+  const needs = moriNeeds();
+  if (found.addon === null)
+    return { available: false, reason: found.reason, version: null, addon: null, builtAgainst: null, needs };
+  const { running, built } = found.addon.about();
+  const { works, reason } = tryProvider('mori');
+  return { available: works, reason, version: running, addon: found.path, builtAgainst: built, needs };
 }
 
 function need(what: string, when: Need['when'], found: string | null, remedy: string): Need {
@@ -126,27 +131,34 @@ function libfabricNeeds(): Need[] {
   ];
 }
 
-function moriNeeds(root: string | undefined): Need[] {
+function moriNeeds(): Need[] {
+  const root = process.env['MORI_ROOT'];
   const below = (path: string): string[] => (root === undefined || root === '' ? [] : [join(root, path)]);
+  const headers = process.env['MORI_INCLUDE'];
   const rocm = process.env['ROCM_PATH'] ?? '/opt/rocm';
+  const libraryOfMori = firstOf([...below('lib/libmori_io.so'), ...below('libmori_io.so')]);
   return [
     need(
       'mori/io/io.hpp',
       'build',
-      firstOf(below('include/mori/io/io.hpp')),
-      'set MORI_ROOT to where MoRI is installed',
+      firstOf(headers === undefined ? below('include/mori/io/io.hpp') : [join(headers, 'mori/io/io.hpp')]),
+      'set MORI_ROOT to where MoRI is installed, MORI_INCLUDE when its headers are elsewhere',
     ),
+    need('libmori_io.so', 'build', libraryOfMori, 'set MORI_ROOT to where it is, or where lib/ with it is'),
+    need('libmori_io.so', 'run', libraryOfMori, 'the same; the addon remembers the place it was built with'),
     need(
-      'libmori_io.so',
+      'hip_runtime_api.h',
       'build',
-      firstOf([...below('lib/libmori_io.so'), ...below('libmori_io.so')]),
-      'the same',
+      firstOf([`${rocm}/include`, ...INCLUDES].map((at) => join(at, 'hip/hip_runtime_api.h'))),
+      'install ROCm, or set ROCM_PATH',
     ),
-    need(
-      'libmori_io.so',
-      'run',
-      firstOf([...below('lib/libmori_io.so'), ...below('libmori_io.so')]),
-      'the same',
+    ...['infiniband/verbs.h', 'msgpack.hpp', 'spdlog/spdlog.h'].map((header) =>
+      need(
+        header,
+        'build',
+        firstOf(INCLUDES.map((at) => join(at, header))),
+        'apt-get install libibverbs-dev libmsgpack-cxx-dev libspdlog-dev, or a clone of MoRI with its submodules',
+      ),
     ),
     need(
       'libamdhip64.so',

@@ -58,25 +58,42 @@ export const STAGED_BYTES = 24;
 /** Word offsets in the header. */
 export const HEADER = { state: 0, openError: 1, produced: 16, consumed: 32 } as const;
 
-/** From src/node and from dist/node alike: the addon as `npm run build:native` leaves it. */
-const BUILT_URL = new URL('../../native-bridge/build/moriarty_native.node', import.meta.url);
+/** The two halves of the bridge, each an addon of its own: neither needs the other's libraries. */
+export type NativeHalf = 'libfabric' | 'mori';
+
+interface Place {
+  readonly file: string;
+  /** Environment variable that names the file. */
+  readonly variable: string;
+  readonly remedy: string;
+}
+
+const PLACES: { readonly [half in NativeHalf]: Place } = {
+  libfabric: {
+    file: 'moriarty_native.node',
+    variable: 'MORIARTY_NATIVE_ADDON',
+    remedy:
+      'the addon is not built (install g++ and libfabric-dev, then `npm run build:native`; elsewhere install native-bridge/ as a package)',
+  },
+  mori: {
+    file: 'moriarty_mori.node',
+    variable: 'MORIARTY_MORI_ADDON',
+    remedy:
+      'the MoRI-IO half is not built (set MORI_ROOT to where its headers and libraries are, then `npm run build:native`)',
+  },
+};
 
 export type AddonFound =
   | { readonly addon: NativeAddon; readonly path: string }
   | { readonly addon: null; readonly reason: string };
 
 /**
- * The addon that MORIARTY_NATIVE_ADDON names, else the one in `native-bridge/build`, else the installed package
+ * The addon that the half's environment variable names, else the one in `native-bridge/build`, else the installed package
  * `moriarty-native`; or why there is none. Looks again at each call, and so sees one that was built meanwhile.
  */
-export function findNativeAddon(): AddonFound {
-  const path = addonPath();
-  if (path === undefined)
-    return {
-      addon: null,
-      reason:
-        'the addon is not built (install g++ and libfabric-dev, then `npm run build:native`; elsewhere install native-bridge/ as a package)',
-    };
+export function findNativeAddon(half: NativeHalf = 'libfabric'): AddonFound {
+  const path = addonPath(PLACES[half]);
+  if (path === undefined) return { addon: null, reason: PLACES[half].remedy };
   try {
     const addon = createRequire(import.meta.url)(path) as NativeAddon;
     const { interface: theirs } = addon.about();
@@ -90,13 +107,16 @@ export function findNativeAddon(): AddonFound {
   }
 }
 
-function addonPath(): string | undefined {
-  const named = process.env['MORIARTY_NATIVE_ADDON'];
+/** From src/node and from dist/node alike: where `npm run build:native` leaves the addons. */
+const BUILT = '../../native-bridge/build/';
+
+function addonPath({ file, variable }: Place): string | undefined {
+  const named = process.env[variable];
   if (named !== undefined && named !== '') return named;
-  const built = fileURLToPath(BUILT_URL);
+  const built = fileURLToPath(new URL(BUILT + file, import.meta.url));
   if (existsSync(built)) return built;
   try {
-    return createRequire(import.meta.url).resolve('moriarty-native/build/moriarty_native.node');
+    return createRequire(import.meta.url).resolve(`moriarty-native/build/${file}`);
   } catch {
     return undefined;
   }

@@ -7,16 +7,28 @@ import {
   HEADER,
   HEADER_BYTES,
   type NativeAddon,
+  type NativeHalf,
   RECORD_BYTES,
   REFUSAL,
   STAGED_BYTES,
   STATE,
 } from './native-addon.ts';
 
-export type NativeProvider = 'shm' | 'tcp';
+export const NATIVE_PROVIDERS = ['shm', 'tcp', 'mori'] as const;
+export type NativeProvider = (typeof NATIVE_PROVIDERS)[number];
 
-/** As libfabric names them: plain `tcp` would have no one-sided operations. */
-const PROVIDER_NAMES: { readonly [provider in NativeProvider]: string } = { shm: 'shm', tcp: 'tcp;ofi_rxm' };
+/** The half of the bridge that has the provider, and the name there: libfabric's plain `tcp` has no one-sided operations. */
+const PROVIDERS: { readonly [provider in NativeProvider]: readonly [half: NativeHalf, name: string] } = {
+  shm: ['libfabric', 'shm'],
+  tcp: ['libfabric', 'tcp;ofi_rxm'],
+  mori: ['mori', 'rdma'],
+};
+
+function nameOf(provider: NativeProvider): string {
+  const [half, name] = PROVIDERS[provider];
+  const host = process.env['MORIARTY_MORI_HOST'];
+  return half === 'mori' && host !== undefined && host !== '' ? `${name};${host}` : name;
+}
 
 export interface NativeOptions {
   readonly provider: NativeProvider;
@@ -26,12 +38,18 @@ export interface NativeOptions {
   readonly runsMax: number;
 }
 
-/** Moves the bytes with libfabric: two endpoints in this process, the memory registered as it is. */
+/** Moves the bytes with libfabric or MoRI-IO: two endpoints in this process, the memory registered as it is. */
 export interface NativeFabric extends Fabric {
   readonly name: 'native';
   readonly provider: NativeProvider;
-  readonly libfabric: string;
+  /** Name and version of what moves the bytes. */
+  readonly library: string;
   rest(): void;
+  /**
+   * Registers GPU memory of HIP, which only the provider `mori` can; the region's offsets begin at 0. It must stay
+   * allocated until `close` has resolved. @throws UsageError FABRIC-REGION
+   */
+  registerDeviceMemory(owner: number, pointer: bigint, bytes: number, device: number): MemoryRegion;
   /** Takes back every region, as the next run wants to find it. Nothing may be in flight. */
   reset(): void;
   /** What is in flight ends with ERR_BAD_STATE; resolves when nothing can touch the memory any more. */
@@ -60,7 +78,7 @@ function nap(millis: number): void {
 
 /** Opens the engine, or says in one sentence why it cannot be. Opening takes some tenths of a second and is waited for. */
 export function openNativeFabric(options: NativeOptions): NativeOpened {
-  const found = findNativeAddon();
+  const found = findNativeAddon(PROVIDERS[options.provider][0]);
   if (found.addon === null) return { fabric: null, reason: found.reason };
   const { memory, provider, runsMax } = options;
   if (memory.byteOffset !== 0 || memory.byteLength !== memory.buffer.byteLength || memory.byteLength === 0)
@@ -73,7 +91,7 @@ export function openNativeFabric(options: NativeOptions): NativeOpened {
 class Engine implements NativeFabric {
   readonly name = 'native';
   readonly provider: NativeProvider;
-  readonly libfabric: string;
+  readonly library: string;
   readonly #addon: NativeAddon;
   readonly #engine: EngineHandle;
   /** Null once the engine is closed: it no longer keeps the memory alive. */
@@ -100,7 +118,8 @@ class Engine implements NativeFabric {
   ) {
     const control = new ArrayBuffer(HEADER_BYTES + SLOTS * RECORD_BYTES + runsMax * STAGED_BYTES);
     this.provider = provider;
-    this.libfabric = addon.about().running;
+    const { library, running } = addon.about();
+    this.library = `${library} ${running}`;
     this.#addon = addon;
     this.#memory = memory.buffer;
     this.#memoryBytes = memory.byteLength;
@@ -109,7 +128,7 @@ class Engine implements NativeFabric {
     this.#recordIds = new Float64Array(control, HEADER_BYTES, SLOTS * 2);
     this.#recordWords = new Int32Array(control, HEADER_BYTES, SLOTS * 4);
     this.#staging = new Float64Array(control, HEADER_BYTES + SLOTS * RECORD_BYTES, runsMax * 3);
-    this.#engine = addon.open(PROVIDER_NAMES[provider], memory.buffer, control, SLOTS, runsMax);
+    this.#engine = addon.open(nameOf(provider), memory.buffer, control, SLOTS, runsMax);
   }
 
   /** Null, or why the engine is none. */
@@ -118,11 +137,11 @@ class Engine implements NativeFabric {
     while (this.#state() === STATE.opening && performance.now() < deadline) nap(1);
     const state = this.#state();
     if (state === STATE.open) return null;
-    const name = PROVIDER_NAMES[this.provider];
+    const name = nameOf(this.provider);
     const reason =
       state === STATE.opening
         ? `the provider ${name} was not open after ${OPEN_MILLIS_MAX / 1000} s`
-        : `libfabric ${this.libfabric} cannot open the provider ${name}: ${this.#errorText(this.#header[HEADER.openError]!)}`;
+        : `${this.library} cannot open the provider ${name}: ${this.#errorText(this.#header[HEADER.openError]!)}`;
     void this.close();
     return reason;
   }
@@ -139,6 +158,19 @@ class Engine implements NativeFabric {
     const key = this.#addon.addRegion(this.#engine, start, end);
     this.#keys.add(key);
     return { owner, start, end, key };
+  }
+
+  registerDeviceMemory(owner: number, pointer: bigint, bytes: number, device: number): MemoryRegion {
+    if (this.#closing !== null) throw new UsageError('FABRIC-CLOSED', 'the native fabric is closed');
+    const key = this.#addon.addDeviceRegion(this.#engine, pointer, bytes, device);
+    if (key === 0) {
+      throw new UsageError(
+        'FABRIC-REGION',
+        `${bytes} bytes at 0x${pointer.toString(16)} cannot be registered as memory of GPU ${device}: ${this.library} does not know them, or another length is registered there`,
+      );
+    }
+    this.#keys.add(key);
+    return { owner, start: 0, end: bytes, key };
   }
 
   deregisterMemory(region: MemoryRegion): void {
@@ -257,13 +289,13 @@ class Engine implements NativeFabric {
     }
   }
 
-  #messageOf(code: StatusCode, errno: number): string {
+  #messageOf(code: StatusCode, error: number): string {
     if (code === StatusCode.SUCCESS) return 'success';
-    if (code === StatusCode.ERR_BAD_STATE) return 'the fabric is closed';
-    return `${this.provider}: ${this.#errorText(errno)}`;
+    if (code === StatusCode.ERR_BAD_STATE && error === 0) return 'the fabric is closed';
+    return `${this.provider}: ${this.#errorText(error)}`;
   }
 
-  #errorText(errno: number): string {
-    return this.#addon.errorText(errno);
+  #errorText(error: number): string {
+    return this.#addon.errorText(error);
   }
 }

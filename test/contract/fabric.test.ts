@@ -2,6 +2,7 @@ import { afterAll, beforeEach, describe, expect, test } from 'vitest';
 import { UsageError } from '../../src/base/failure.ts';
 import { StatusCode } from '../../src/io/codes.ts';
 import type { Completion, Connection, Fabric } from '../../src/io/fabric.ts';
+import { NATIVE_PROVIDERS } from '../../src/node/native-fabric.ts';
 import type { WorldMemory } from '../../src/sim/memory.ts';
 import { createWasmFabric } from '../../src/sim/wasm-fabric.ts';
 import { availability, openNative } from '../helpers/native.ts';
@@ -17,7 +18,7 @@ interface Subject {
 
 const SUBJECTS: readonly Subject[] = [
   { name: 'wasm', missing: false, open: createWasmFabric },
-  ...(['shm', 'tcp'] as const).map((provider): Subject => {
+  ...NATIVE_PROVIDERS.map((provider): Subject => {
     const { missing, note } = availability(provider);
     return { name: `native ${provider}${note}`, missing, open: (memory) => openNative(provider, memory) };
   }),

@@ -1,6 +1,7 @@
 import { afterAll, describe, expect, test } from 'vitest';
 import { type DiffSide, diffSeeds, outcomeOf } from '../../src/explore/diff.ts';
 import type { Fabric } from '../../src/io/fabric.ts';
+import { NATIVE_PROVIDERS } from '../../src/node/native-fabric.ts';
 import type { WorldMemory } from '../../src/sim/memory.ts';
 import { SHIPPED_MIX } from '../../src/sim/scenario.ts';
 import { createWasmFabric } from '../../src/sim/wasm-fabric.ts';
@@ -16,7 +17,7 @@ function wasmSide(change: (fabric: Fabric, memory: WorldMemory) => Fabric = (fab
   return { name: 'wasm', memory, fabric: () => change(createWasmFabric(memory), memory) };
 }
 
-describe.each(['shm', 'tcp'] as const)('native %s', (provider) => {
+describe.each(NATIVE_PROVIDERS)('native %s', (provider) => {
   const { missing, note } = availability(provider);
   describe.skipIf(missing)(`beside wasm${note}`, () => {
     const memory = missing ? null! : newMemory();

@@ -7,7 +7,10 @@ const MAIN = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
 const NOWHERE = '/nowhere/moriarty_native.node';
 
 function run(args: readonly string[], addon?: string): { code: number | null; out: string; err: string } {
-  const env = { ...process.env, ...(addon === undefined ? {} : { MORIARTY_NATIVE_ADDON: addon }) };
+  const env = {
+    ...process.env,
+    ...(addon === undefined ? {} : { MORIARTY_NATIVE_ADDON: addon, MORIARTY_MORI_ADDON: addon }),
+  };
   const options = { encoding: 'utf8', timeout: 120_000, env } as const;
   const { status, stdout, stderr } = spawnSync(process.execPath, [MAIN, ...args], options);
   return { code: status, out: stdout, err: stderr };
@@ -42,10 +45,11 @@ describe('without the addon', () => {
     expect(run(['doctor'], NOWHERE).out).toMatch(/^native: not available, because /m);
   });
 
-  test('MoRI-IO is never claimed', () => {
+  test('MoRI-IO is not claimed either', () => {
     const { native } = JSON.parse(run(['doctor', '--json'], NOWHERE).out) as Health;
-    expect(native.mori.available).toBe(false);
-    expect(native.mori.reason).toMatch(/not built/);
+    expect(native.mori).toMatchObject({ available: false, version: null, addon: null });
+    expect(native.mori.reason).toMatch(/nowhere/);
+    expect(native.mori.needs.map(({ what }) => what)).toContain('mori/io/io.hpp');
   });
 });
 
