@@ -71,7 +71,9 @@ void stop(Handle* handle) {
     std::lock_guard<std::mutex> lock(all.mutex);
     all.engines.erase(std::remove(all.engines.begin(), all.engines.end(), handle->engine.get()), all.engines.end());
   }
-  handle->engine.reset();  // closes and joins
+  handle->engine->beginClose();
+  if (handle->engine->join()) handle->engine.reset();
+  else (void)handle->engine.release();  // its thread may still look at it
 }
 
 napi_value fail(napi_env env, const char* code, const char* text) {

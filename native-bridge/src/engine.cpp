@@ -162,8 +162,9 @@ void Engine::beginClose() {
   rouse();
 }
 
-void Engine::join() {
+bool Engine::join() {
   if (thread_.joinable()) thread_.join();
+  return true;
 }
 
 // The dispatcher's thread from here on.

@@ -91,7 +91,7 @@ class Engine final : public Fabric {
   void dropRegion(uint64_t key) override;
   Refusal post(uint64_t localKey, uint64_t remoteKey, bool isWrite, uint32_t count, double id) override;
   void beginClose() override;
-  void join() override;
+  bool join() override;
 
  private:
   void touchRegions();

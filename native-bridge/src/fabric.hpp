@@ -69,7 +69,8 @@ class Fabric {
   virtual void dropRegion(uint64_t key) = 0;
   virtual Refusal post(uint64_t localKey, uint64_t remoteKey, bool isWrite, uint32_t count, double id) = 0;
   virtual void beginClose() = 0;
-  virtual void join() = 0;
+  // False when it hangs in its library before that had anything of ours: then the engine must be left alone for ever.
+  virtual bool join() = 0;
 
   State state() const { return static_cast<State>(options_.header->state.load(std::memory_order_acquire)); }
 

@@ -32,6 +32,8 @@ constexpr std::chrono::microseconds kNap{50};
 constexpr int kXgmiOnlyPort = 1;
 // The dispatcher's own patience with a part of a batch; MoRI waits 5 s for room in a send queue.
 constexpr std::chrono::seconds kPartMax{15};
+// How long the end of an engine waits for one that is still opening.
+constexpr std::chrono::seconds kOpenMax{5};
 
 const std::string kProvider = "rdma";
 
@@ -147,8 +149,18 @@ void MoriEngine::beginClose() {
   givenWake_.notify_one();
 }
 
-void MoriEngine::join() {
-  if (dispatcher_.joinable()) dispatcher_.join();
+// MoRI can hang for ever while it looks at the machine, as at a NIC without a PCI address. It has no memory of ours then.
+bool MoriEngine::join() {
+  if (!dispatcher_.joinable()) return !abandoned_;
+  const auto deadline = std::chrono::steady_clock::now() + kOpenMax;
+  while (state() == kOpening && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  {
+    std::lock_guard<std::mutex> lock(givenMutex_);
+    abandoned_ = state() == kOpening && !exposed_;
+  }
+  if (abandoned_) dispatcher_.detach();
+  else dispatcher_.join();
+  return !abandoned_;
 }
 
 // The dispatcher's thread from here on.
@@ -159,12 +171,11 @@ void MoriEngine::run() {
     open();
     watcher_ = std::thread([this] { watch(); });
   } catch (const std::exception& error) {
-    header.openError = keepText(error.what());
     shut();
-    header.state.store(kFailed, std::memory_order_release);
+    tell(kFailed, keepText(error.what()));
     return;
   }
-  header.state.store(kOpen, std::memory_order_release);
+  tell(kOpen, 0);  // nobody abandons it once it is exposed
   for (;;) {
     std::unique_ptr<Flight> flight;
     {
@@ -192,6 +203,13 @@ void MoriEngine::run() {
   header.state.store(kClosed, std::memory_order_release);
 }
 
+void MoriEngine::tell(State state, int32_t error) {
+  std::lock_guard<std::mutex> lock(givenMutex_);
+  if (abandoned_) return;
+  options_.header->openError = error;
+  options_.header->state.store(state, std::memory_order_release);
+}
+
 // The order in which MoRI learns of things: a backend knows nothing that came before it.
 void MoriEngine::open() {
   const std::string host = hostOf(options_.provider);
@@ -202,6 +220,11 @@ void MoriEngine::open() {
     ends_[kInitiator]->RegisterRemoteEngine(carried(ends_[kTarget]->GetEngineDesc()));
     ends_[kTarget]->RegisterRemoteEngine(carried(ends_[kInitiator]->GetEngineDesc()));
   });
+  {
+    std::lock_guard<std::mutex> lock(givenMutex_);
+    if (closing_.load(std::memory_order_relaxed)) throw std::runtime_error("MORI-CLOSED it was closed while it opened");
+    exposed_ = true;
+  }
   sessionOf(registrations_[0].get(), registrations_[0].get());
 }
 

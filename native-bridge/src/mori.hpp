@@ -66,13 +66,14 @@ class MoriEngine final : public Fabric {
   void dropRegion(uint64_t key) override;
   Refusal post(uint64_t localKey, uint64_t remoteKey, bool isWrite, uint32_t count, double id) override;
   void beginClose() override;
-  void join() override;
+  bool join() override;
 
  private:
   uint64_t addSpan(Registration* registration, uint64_t offset, uint64_t bytes);
   // The dispatcher's thread.
   void run();
   void open();  // throws what errorText will say
+  void tell(State state, int32_t error);
   void openEnd(size_t end, const std::string& host);
   void dispatch(std::unique_ptr<Flight> flight);
   mori::io::IOEngineSession& sessionOf(Registration* local, Registration* remote);
@@ -90,6 +91,9 @@ class MoriEngine final : public Fabric {
 
   std::thread dispatcher_;
   std::atomic<bool> closing_{false};
+  // Under givenMutex_: whether MoRI may have the memory, and whether nobody waits for the dispatcher any more.
+  bool exposed_ = false;
+  bool abandoned_ = false;
 
   // The owner's.
   std::unordered_map<uint64_t, std::shared_ptr<Span>> live_;

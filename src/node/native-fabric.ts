@@ -142,7 +142,9 @@ class Engine implements NativeFabric {
       state === STATE.opening
         ? `the provider ${name} was not open after ${OPEN_MILLIS_MAX / 1000} s`
         : `${this.library} cannot open the provider ${name}: ${this.#errorText(this.#header[HEADER.openError]!)}`;
-    void this.close();
+    // One that hangs while it opens is left to whoever collects it: nothing would ever end a wait for it.
+    if (state === STATE.opening) this.#addon.close(this.#engine);
+    else void this.close();
     return reason;
   }
 
