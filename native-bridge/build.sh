@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds build/moriarty_native.node with g++ alone: no node-gyp, no download.
-#   build.sh              the addon, and the C baseline of `moriarty bench native`
-#   build.sh --asan       build/asan/moriarty_native.node, with the address sanitizer in it
+# Builds build/moriarty_native.node, and moriarty_bridge.so that it loads, with g++ alone: no node-gyp, no download.
+#   build.sh              both, and the C baseline of `moriarty bench native`
+#   build.sh --asan       the same in build/asan with the address sanitizer, and no baseline
 #   build.sh --optional   says why and ends well when something is missing (npm's install script)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -41,9 +41,11 @@ echo '#include <rdma/fabric.h>' | "$CXX" "${fabric[@]}" -x c++ -fsyntax-only - 2
 
 mkdir -p "$out"
 warnings=(-Wall -Wextra -Werror)
-"$CXX" -std=c++17 "${flags[@]}" "${warnings[@]}" -fPIC -fvisibility=hidden -shared -pthread \
-  -I"$node_headers" src/engine.cpp src/addon.cpp "${fabric[@]}" -lfabric -o "$out/moriarty_native.node.new"
-# In one move, so that a process that has the old one loaded keeps it whole.
+compile=("$CXX" -std=c++17 "${flags[@]}" "${warnings[@]}" -fPIC -fvisibility=hidden -shared -pthread -I"$node_headers")
+# Each file in one move, so that a process that has the old one loaded keeps it whole.
+"${compile[@]}" src/engine.cpp src/addon.cpp "${fabric[@]}" -lfabric -o "$out/moriarty_bridge.so.new"
+mv "$out/moriarty_bridge.so.new" "$out/moriarty_bridge.so"
+"${compile[@]}" src/loader.cpp -ldl -o "$out/moriarty_native.node.new"
 mv "$out/moriarty_native.node.new" "$out/moriarty_native.node"
 if [[ $out == build && -f bench/baseline.c ]]; then
   "${CC:-gcc}" -std=gnu11 -O2 "${warnings[@]}" bench/baseline.c "${fabric[@]}" -lfabric -o build/baseline

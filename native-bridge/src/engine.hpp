@@ -146,6 +146,8 @@ struct Engine {
   void run();
   int open();
   int openEndpoint(fid_ep** ep, fid_cq** cq);
+  int introduce();
+  void forgetName(fid_ep* end);
   void shut();
   void sortRegions();
   void registerRegion(Region* region);

@@ -152,7 +152,7 @@ describe.each(['shm', 'tcp'] as const)('native %s', (provider) => {
 
   describe.skipIf(missing)(`of its own process${note}`, () => {
     const shmFiles = (): string[] => readdirSync('/dev/shm').sort();
-    const cases: [string, number, object][] = [
+    const cases: [string, number | string, object | null][] = [
       ['exit', 7, { busy: true }],
       ['run off the end', 0, { busy: true }],
       ['throw', 1, { busy: true }],
@@ -160,6 +160,10 @@ describe.each(['shm', 'tcp'] as const)('native %s', (provider) => {
       ['exit during close', 7, { busy: true }],
       ['memory dropped', 0, { early: false, completions: 60, after: true }],
       ['fabric dropped', 0, { gone: true, more: 1, left: 0 }],
+      ['signal with a listener', 0, { signal: 'SIGINT', completions: 60 }],
+      ['signal', 'SIGINT', { busy: true }],
+      ['kill', 'SIGKILL', null],
+      ['out of bounds in WebAssembly', 0, { caught: 'memory access out of bounds' }],
       ['workers', 0, { left: 0, completions: 60 }],
     ];
     test.each(cases)('%s', (way, code, told) => {
@@ -169,15 +173,14 @@ describe.each(['shm', 'tcp'] as const)('native %s', (provider) => {
         encoding: 'utf8',
         timeout: 60_000,
       });
-      expect({ status, signal, told: stdout }).toEqual({
-        status: code,
-        signal: null,
-        told: JSON.stringify(told),
+      expect({ ended: signal ?? status, told: stdout }).toEqual({
+        ended: code,
+        told: told === null ? '' : JSON.stringify(told),
       });
       if (way !== 'throw') expect(stderr).toBe('');
     });
 
-    test('none of these left a file in /dev/shm', () => {
+    test('none of these, killed or not, left a file in /dev/shm', () => {
       const mine = new RegExp(`^${process.pid}:`);
       expect(
         shmFiles().filter((name) => !mine.test(name) && /^\d+:\d+:\d+$/.test(name) && isGone(name)),
