@@ -1,7 +1,7 @@
 // Ways in which a process or a thread ends with a native fabric at work. Run by itself as
 // `node --expose-gc endings.mjs <way> <provider>`; it prints one JSON document, and how it ends is what the test looks at.
 // Plain JavaScript on the built code: a worker has no loader for anything else.
-import { readdirSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import { openNativeFabric } from '../../dist/node/native-fabric.js';
 
@@ -117,6 +117,13 @@ const WAYS = {
     tell({ busy: true });
     process.kill(process.pid, 'SIGINT');
     await later(10_000);
+  },
+
+  'caught signals'(provider) {
+    const caught = () => /^SigCgt:\s*(\w+)$/m.exec(readFileSync('/proc/self/status', 'utf8'))[1];
+    const before = caught();
+    busy(provider);
+    tell({ same: caught() === before });
   },
 
   kill(provider) {
