@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds build/moriarty_native.node with g++ alone: no node-gyp, no download; and build/moriarty_mori.node where MORI_ROOT
-# names a MoRI-IO (native-bridge/README.md).
+# Builds build/moriarty_native.node and the bridge that it loads with g++ alone: no node-gyp, no download; and
+# build/moriarty_mori.node likewise where MORI_ROOT names a MoRI-IO (native-bridge/README.md).
 #   build.sh              the addons, and the C baseline of `moriarty bench native`
 #   build.sh --asan       build/asan/, with the address sanitizer in it
 #   build.sh --optional   says why and ends well when something is missing (npm's install script)
@@ -36,11 +36,18 @@ mkdir -p "$out"
 warnings=(-Wall -Wextra -Werror)
 shared=("${flags[@]}" "${warnings[@]}" -fPIC -fvisibility=hidden -shared -pthread -I"$node_headers" src/fabric.cpp src/addon.cpp)
 
-# In one move, so that a process that has the old one loaded keeps it whole.
-link() {
+# Each file in one move, so that a process that has the old one loaded keeps it whole.
+place() {
   "$CXX" "${@:2}" -o "$out/$1.new"
   mv "$out/$1.new" "$out/$1"
-  echo "native: built native-bridge/$out/$1 against $node_headers"
+}
+
+# The bridge, and the loader that Node loads for it.
+link() {
+  place "$1_bridge.so" "${@:2}"
+  place "$1.node" -std=c++17 "${flags[@]}" "${warnings[@]}" -fPIC -fvisibility=hidden -shared -I"$node_headers" \
+    -DMORIARTY_BRIDGE="\"$1_bridge.so\"" src/loader.cpp -ldl
+  echo "native: built native-bridge/$out/$1.node against $node_headers"
 }
 
 knows() { echo "#include <$1>" | "$CXX" "${@:2}" -x c++ -fsyntax-only - 2>/dev/null; }
@@ -55,7 +62,7 @@ build_libfabric() {
     reason="rdma/fabric.h is not there (Debian: apt-get install libfabric-dev; elsewhere set LIBFABRIC_ROOT)"
     return
   }
-  link moriarty_native.node -std=c++17 "${shared[@]}" src/engine.cpp "${fabric[@]}" -lfabric
+  link moriarty_native -std=c++17 "${shared[@]}" src/engine.cpp "${fabric[@]}" -lfabric
   if [[ $out == build && -f bench/baseline.c ]]; then
     "${CC:-gcc}" -std=gnu11 -O2 "${warnings[@]}" bench/baseline.c "${fabric[@]}" -lfabric -o build/baseline
   fi
@@ -86,7 +93,7 @@ build_mori() {
   local libs=(-lmori_io -lmori_application -lamdhip64 -ldl)
   # Where spdlog has a fmt of its own beside it, as Debian's has.
   if echo 'int main(){}' | "$CXX" -x c++ - -lspdlog -lfmt -o /dev/null 2>/dev/null; then libs+=(-lspdlog -lfmt); fi
-  link moriarty_mori.node -std=c++20 "${shared[@]}" src/mori.cpp src/mori-guards.cpp src/mori-library.cpp "${use[@]}" "${libs[@]}"
+  link moriarty_mori -std=c++20 "${shared[@]}" src/mori.cpp src/mori-guards.cpp src/mori-library.cpp "${use[@]}" "${libs[@]}"
 }
 
 reason=

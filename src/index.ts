@@ -34,6 +34,12 @@ export {
   type Transfer,
 } from './kv/transfer.ts';
 export { headsOfRank, layView, sourceRanks, targetRanks } from './kv/view.ts';
+export {
+  type NativeFabric,
+  type NativeOpened,
+  type NativeOptions,
+  openNativeFabric,
+} from './node/native-fabric.ts';
 export { INVARIANTS, type InvariantId, sameFailure, type Violation } from './oracle/verdict.ts';
 export { type ChoicePolicy, IN_TURN } from './proxy/choose.ts';
 export { PAGE, type TimelineOptions, timeline } from './report/timeline.ts';

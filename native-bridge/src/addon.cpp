@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <mutex>
 
 #include "fabric.hpp"
@@ -235,7 +236,13 @@ napi_value open(napi_env env, napi_callback_info info) {
   options.staging = reinterpret_cast<const double*>(options.records + slots);
   options.slots = static_cast<uint32_t>(slots);
   options.runsMax = static_cast<uint32_t>(runsMax);
-  handle->engine = moriarty::openFabric(options);
+  try {
+    handle->engine = moriarty::openFabric(options);
+  } catch (const std::exception& error) {  // no thread or no memory to be had
+    for (napi_ref reference : {handle->memory, handle->control}) napi_delete_reference(env, reference);
+    delete handle;
+    return fail(env, "NATIVE-THREAD", error.what());
+  }
   enlist(handle->engine.get());
   handle->instance->handles.push_back(handle);
   napi_value made;
@@ -339,7 +346,8 @@ void dropInstance(napi_env, void* pointer, void*) { delete static_cast<std::shar
 
 }  // namespace
 
-NAPI_MODULE_INIT() {
+// Called by loader.cpp, once for each environment.
+extern "C" __attribute__((visibility("default"))) napi_value moriarty_init(napi_env env, napi_value exports) {
   static std::once_flag prepared;
   std::call_once(prepared, moriarty::prepareLibrary);
   auto* instance = new std::shared_ptr<Instance>(std::make_shared<Instance>());

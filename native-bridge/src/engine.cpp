@@ -1,6 +1,10 @@
 #include "engine.hpp"
 
+#include "signals.hpp"
+
 #include <sched.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -19,6 +23,8 @@ constexpr int kFruitlessTurns = 20000;
 // call, and only between calls does the dispatcher look up: to close, and to tell what has ended. More gained nothing.
 constexpr size_t kOperationsMax = 128;
 constexpr uint64_t kBytesMax = 4u << 20;
+// How long the two ends may take to exchange a first byte.
+constexpr std::chrono::seconds kIntroduceMax(10);
 // Completions read at once.
 constexpr size_t kReap = 32;
 
@@ -171,7 +177,14 @@ bool Engine::join() {
 
 void Engine::run() {
   std::atomic<int32_t>& state = options_.header->state;
-  const int error = open();
+  int error;
+  {
+    // Of two engines that open at once, the one might take for given what the other's provider has just set.
+    static std::mutex one;
+    std::lock_guard<std::mutex> lock(one);
+    const KeptSignals kept;
+    error = open();
+  }
   if (error != 0) {
     shut();
     options_.header->openError = -error;
@@ -229,10 +242,70 @@ int Engine::open() {
   inFlightMax_ = std::min(std::max<size_t>(info_->tx_attr->size, 1), kOperationsMax);
   if ((error = openEndpoint(&target_, &targetQueue_)) != 0) return error;
   if ((error = openEndpoint(&initiator_, &initiatorQueue_)) != 0) return error;
-  uint8_t name[512];
+  uint8_t name[512] = {};
   size_t bytes = sizeof name;
   if ((error = fi_getname(&target_->fid, name, &bytes)) != 0) return error;
-  return fi_av_insert(av_, name, 1, &targetAddress_, 0, nullptr) == 1 ? 0 : -FI_EADDRNOTAVAIL;
+  if (fi_av_insert(av_, name, 1, &targetAddress_, 0, nullptr) != 1) return -FI_EADDRNOTAVAIL;
+  if ((error = introduce()) != 0) return error;
+  if (options_.provider == "shm") {
+    for (fid_ep* end : {initiator_, target_}) forgetName(end);
+  }
+  return 0;
+}
+
+// Writes one byte from end to end: they get to know each other here and not under the first batch, and what cannot work
+// says so now. An engine that is being closed does not wait for it.
+int Engine::introduce() {
+  alignas(64) static uint8_t bytes[2];
+  Region region;
+  region.base = bytes;
+  region.bytes = sizeof bytes;
+  region.key = ~uint64_t{0} >> 1;  // beyond every key that is given
+  registerRegion(&region);
+  int error = region.error == 0 ? -FI_EAGAIN : -region.error;
+  Batch batch;
+  batch.isWrite = true;
+  batch.local = batch.remote = &region;
+  batch.requests.push_back({0, 1, 1});
+  const auto deadline = std::chrono::steady_clock::now() + kIntroduceMax;
+  while (error == -FI_EAGAIN) {
+    if (batch.next == 0) startNext(&batch);
+    // Neither it nor an error of it is told to the owner.
+    fi_cq_entry entry;
+    fi_cq_err_entry failure = {};
+    const ssize_t count = fi_cq_read(initiatorQueue_, &entry, 1);
+    fi_cq_entry theirs;
+    fi_cq_read(targetQueue_, &theirs, 1);
+    if (batch.code != kSuccess) error = -batch.error;
+    else if (count == 1) error = 0;
+    else if (count == -FI_EAVAIL) error = fi_cq_readerr(initiatorQueue_, &failure, 0) == 1 ? -failure.err : -FI_EOTHER;
+    else if (closing_.load(std::memory_order_acquire)) error = -FI_ECANCELED;
+    else if (std::chrono::steady_clock::now() > deadline) error = -FI_ETIMEDOUT;
+  }
+  inFlight_ = 0;
+  bytesInFlight_ = 0;
+  // A byte that is still on its way must not outlive its region: the ends go first.
+  if (error != 0) {
+    for (fid_ep** end : {&initiator_, &target_}) {
+      fi_close(&(*end)->fid);
+      *end = nullptr;
+    }
+  }
+  if (region.mr != nullptr) fi_close(&region.mr->fid);
+  return error;
+}
+
+// The shm provider's files in /dev/shm, 16 MiB for each end, stay behind when the process is killed. Both ends have them
+// mapped by now, so their names can go. What is not named as ours is left alone.
+void Engine::forgetName(fid_ep* end) {
+  char name[512] = {};
+  size_t bytes = sizeof name - 1;
+  if (fi_getname(&end->fid, name, &bytes) != 0) return;
+  const char* const scheme = strstr(name, "://");
+  const std::string file = scheme == nullptr ? name : scheme + 3;
+  const std::string ours = std::to_string(getpid()) + ":";
+  const bool plain = file.find_first_not_of("0123456789:") == std::string::npos;
+  if (plain && file.compare(0, ours.size(), ours) == 0) shm_unlink(("/" + file).c_str());
 }
 
 int Engine::openEndpoint(fid_ep** ep, fid_cq** queue) {

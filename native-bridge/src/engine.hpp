@@ -100,6 +100,8 @@ class Engine final : public Fabric {
   void run();
   int open();
   int openEndpoint(fid_ep** ep, fid_cq** cq);
+  int introduce();
+  void forgetName(fid_ep* end);
   void shut();
   void sortRegions();
   void registerRegion(Region* region);

@@ -63,7 +63,8 @@ function showLibfabric(health: LibfabricHealth): string[] {
     available
       ? `native: available, libfabric ${version} (addon built against ${builtAgainst}: ${addon})`
       : `native: not available, because ${reason}`,
-    ...Object.entries(providers).map(
+    // Without the addon they would only say the same again.
+    ...Object.entries(addon === null ? {} : providers).map(
       ([name, { works, reason }]) =>
         `  provider ${name}: ${works ? 'moves bytes' : `does not work: ${reason}`}`,
     ),

@@ -63,11 +63,11 @@ export type NativeOpened =
 /** Batches in flight, and completions that nobody has polled yet: a power of two. */
 const SLOTS = 1024;
 const OPEN_MILLIS_MAX = 20_000;
-/** A batch without an end for so long will have none. */
-const SILENT_MILLIS_MAX = 20_000;
 /** Rests that return at once; later ones sleep, so that a busy machine can give the core to the dispatcher. */
 const RESTS_AWAKE = 300;
 const NAP_MILLIS = 0.05;
+/** 20 s of naps at the least: a batch without an end until then will have none. Counted, as a stopped process has no time. */
+const RESTS_MAX = 400_000;
 
 /** Only ever slept on. */
 const nobody = new Int32Array(new SharedArrayBuffer(4));
@@ -107,7 +107,6 @@ class Engine implements NativeFabric {
   #consumed = 0;
   #posted = 0;
   #rests = 0;
-  #restingSince = 0;
   #closing: Promise<void> | null = null;
 
   constructor(
@@ -230,12 +229,11 @@ class Engine implements NativeFabric {
     if (this.#posted === this.#consumed && this.#refused.length === 0)
       throw new BrokenBelief('INV-NATIVE-1', 'somebody waits for a completion, and nothing is in flight');
     if (this.#rests++ < RESTS_AWAKE) return;
-    if (this.#rests === RESTS_AWAKE + 1) this.#restingSince = performance.now();
     nap(NAP_MILLIS);
-    if (performance.now() - this.#restingSince > SILENT_MILLIS_MAX)
+    if (this.#rests > RESTS_MAX)
       throw new BrokenBelief(
         'INV-NATIVE-1',
-        `${this.provider}: a batch has had no completion for ${SILENT_MILLIS_MAX / 1000} s`,
+        `${this.provider}: nothing has ended in ${(RESTS_MAX * NAP_MILLIS) / 1000} s of waiting`,
       );
   }
 

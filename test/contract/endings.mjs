@@ -1,7 +1,7 @@
 // Ways in which a process or a thread ends with a native fabric at work. Run by itself as
 // `node --expose-gc endings.mjs <way> <provider>`; it prints one JSON document, and how it ends is what the test looks at.
 // Plain JavaScript on the built code: a worker has no loader for anything else.
-import { readdirSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import { openNativeFabric } from '../../dist/node/native-fabric.js';
 
@@ -96,6 +96,60 @@ const WAYS = {
     void busy(provider).close();
     tell({ busy: true });
     process.exit(7);
+  },
+
+  /** A provider may have handlers of its own: ours is called all the same, and the engine goes on. */
+  async 'signal with a listener'(provider) {
+    const heard = new Promise((resolve) => process.once('SIGINT', resolve));
+    const waiting = setTimeout(() => {}, 10_000);
+    const fabric = open(provider, wasmBytes());
+    process.kill(process.pid, 'SIGINT');
+    const signal = await heard;
+    clearTimeout(waiting);
+    keepBusy(fabric);
+    const completions = waitFor(fabric, BATCHES);
+    await fabric.close();
+    tell({ signal, completions });
+  },
+
+  async signal(provider) {
+    busy(provider);
+    tell({ busy: true });
+    process.kill(process.pid, 'SIGINT');
+    await later(10_000);
+  },
+
+  'caught signals'(provider) {
+    const caught = () => /^SigCgt:\s*(\w+)$/m.exec(readFileSync('/proc/self/status', 'utf8'))[1];
+    const before = caught();
+    busy(provider);
+    tell({ same: caught() === before });
+  },
+
+  kill(provider) {
+    busy(provider);
+    process.kill(process.pid, 'SIGKILL');
+  },
+
+  /** V8 makes an exception of it by way of SIGSEGV. */
+  'out of bounds in WebAssembly'(provider) {
+    busy(provider);
+    // (memory 1) (func (export "f") (param i32) (result i32) local.get 0 i32.load)
+    const parts = [
+      '0061736d01000000',
+      '010601 60017f017f',
+      '03020100',
+      '0503010001',
+      '070501 01660000',
+      '0a0901070020002802000b',
+    ];
+    const code = Buffer.from(parts.join('').replaceAll(' ', ''), 'hex');
+    const { f } = new WebAssembly.Instance(new WebAssembly.Module(code)).exports;
+    try {
+      f(0x7fffffff);
+    } catch (error) {
+      tell({ caught: error.message });
+    }
   },
 
   /** The buffer is held by the engine alone while bytes move in it, and by nobody once it is closed. */

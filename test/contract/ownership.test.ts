@@ -156,8 +156,8 @@ describe.each(NATIVE_PROVIDERS)('native %s', (provider) => {
   });
 
   describe.skipIf(missing)(`of its own process${note}`, () => {
-    const shmFiles = (): string[] => readdirSync('/dev/shm').sort();
-    const cases: [string, number, object][] = [
+    const children: number[] = [];
+    const cases: [string, number | string, object | null][] = [
       ['exit', 7, { busy: true }],
       ['run off the end', 0, { busy: true }],
       ['throw', 1, { busy: true }],
@@ -165,41 +165,37 @@ describe.each(NATIVE_PROVIDERS)('native %s', (provider) => {
       ['exit during close', 7, { busy: true }],
       ['memory dropped', 0, { early: false, completions: 60, after: true }],
       ['fabric dropped', 0, provider === 'mori' ? { gone: true } : { gone: true, more: 1, left: 0 }],
+      ['signal with a listener', 0, { signal: 'SIGINT', completions: 60 }],
+      ['signal', 'SIGINT', { busy: true }],
+      ['caught signals', 0, { same: true }],
+      ['kill', 'SIGKILL', null],
+      ['out of bounds in WebAssembly', 0, { caught: 'memory access out of bounds' }],
       ['workers', 0, { left: 0, completions: 60 }],
     ];
     test.each(cases)('%s', (way, code, told) => {
       const args = ['--expose-gc', SCRIPT, way, provider];
-      const { status, signal, stdout, stderr } = spawnSync(process.execPath, args, {
+      const { pid, status, signal, stdout, stderr } = spawnSync(process.execPath, args, {
         cwd: ROOT,
         encoding: 'utf8',
         timeout: 60_000,
       });
-      expect({ status, signal, told: stdout }).toEqual({
-        status: code,
-        signal: null,
-        told: JSON.stringify(told),
+      children.push(pid);
+      expect({ ended: signal ?? status, told: stdout }).toEqual({
+        ended: code,
+        told: told === null ? '' : JSON.stringify(told),
       });
       if (way !== 'throw') expect(stderr).toBe('');
     });
 
-    test('none of these left a file in /dev/shm', () => {
-      const mine = new RegExp(`^${process.pid}:`);
-      expect(
-        shmFiles().filter((name) => !mine.test(name) && /^\d+:\d+:\d+$/.test(name) && isGone(name)),
-      ).toEqual([]);
+    test('none of these, killed or not, left a file in /dev/shm', () => {
+      const left = readdirSync('/dev/shm').filter((name) =>
+        children.some((pid) => name.startsWith(`${pid}:`)),
+      );
+      expect(left).toEqual([]);
+      expect(children).toHaveLength(cases.length);
     });
   });
 });
-
-/** Whether the process that a provider's file is named after is gone. */
-function isGone(name: string): boolean {
-  try {
-    process.kill(Number(name.split(':')[0]), 0);
-    return false;
-  } catch {
-    return true;
-  }
-}
 
 const found = findNativeAddon();
 describe.skipIf(found.addon === null)('the addon by itself', () => {

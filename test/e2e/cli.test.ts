@@ -202,7 +202,7 @@ describe('what is wrong with an input is said in one line, with its place, and e
 });
 
 test('every command explains itself', () => {
-  for (const command of [[], ['check'], ['replay'], ['trace'], ['demo']]) {
+  for (const command of [[], ['check'], ['replay'], ['trace'], ['diff'], ['doctor'], ['demo']]) {
     const { code, out } = run(...command, '--help');
     expect(code).toBe(0);
     expect(out).toMatch(/Usage: moriarty/);
