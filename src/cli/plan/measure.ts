@@ -1,9 +1,8 @@
 import { type LayerView, listedTokensOf } from '../../base/cache-view.ts';
 import { UsageError } from '../../base/failure.ts';
-import { mergeRows } from '../../kv/merge.ts';
-import { planPart } from '../../kv/plan.ts';
 import type { Range } from '../../report/plan-report.ts';
 import { countWorkRequests } from './price.ts';
+import { createRowPlanner, type PartPair, type RowPlanner } from './row-planner.ts';
 
 /** What two ranks move, counted. */
 export interface Load {
@@ -67,47 +66,95 @@ function batchesOf(layers: readonly LayerPair[], allAtOnce: boolean): Batches[] 
   return [...alike.values()];
 }
 
+/** Rows that fit at first; a longer list starts over with room for four times as many. */
+const ROWS_FIRST = 65_536;
+
 function measureBatch(batch: readonly LayerPair[], terms: Terms): Load | string {
-  const { runsBefore, lists } = planBatch(batch, terms);
-  const load = { runsBefore, runs: 0, bytes: 0, workRequests: 0 };
-  for (const rows of lists.values()) {
-    const runs = mergeRows(rows);
+  const load = { runsBefore: 0, runs: 0, bytes: 0, workRequests: 0 };
+  let planner = createRowPlanner(terms.prefillBlocks, terms.decodeBlocks, ROWS_FIRST);
+  for (const layers of regionsOf(batch)) {
+    let count = planAll(planner, layers);
+    while (count === null) {
+      if (planner.capacity > RUNS_MAX) throw new UsageError('PLAN-SIZE', TOO_MANY);
+      planner = createRowPlanner(terms.prefillBlocks, terms.decodeBlocks, planner.capacity * 4);
+      count = planAll(planner, layers);
+    }
+    const merged = planner.merge(count);
+    const runs = triplesOf(planner, merged);
     const posted = countWorkRequests(runs, terms.mode, terms.chunking);
     if (typeof posted === 'string') return posted;
-    load.runs += runs.length / 3;
+    load.runs += merged;
     load.workRequests += posted;
     for (let at = 2; at < runs.length; at += 3) load.bytes += runs[at]!;
+    load.runsBefore += countWithinBlocks(planner, batch, layers);
+    if (load.runsBefore > RUNS_MAX) throw new UsageError('PLAN-SIZE', TOO_MANY);
   }
   return load;
 }
 
-/** Rows (P offset, D offset, bytes) of each two regions. */
-type Lists = Map<string, number[]>;
+const TOO_MANY = `one batch has more than the ${RUNS_MAX} runs that are planned: give fewer --tokens`;
 
-/** The rows of a batch, joined within each block of each layer, and how many they are. */
-function planBatch(batch: readonly LayerPair[], terms: Terms): { runsBefore: number; lists: Lists } {
-  const lists: Lists = new Map();
-  let runsBefore = 0;
-  // Blocks outside layers: where all layers lie in one tensor the rows then come in its order.
-  for (const [from, to] of piecesOf(batch)) {
-    for (const layer of batch) {
-      const piece: Lists = new Map();
-      addRows(layer, terms, [Math.max(from, layer.tokens[0]), to], piece);
-      for (const [regions, rows] of piece) {
-        const joined = mergeRows(rows);
-        runsBefore += joined.length / 3;
-        if (runsBefore > RUNS_MAX)
-          throw new UsageError(
-            'PLAN-SIZE',
-            `one batch has more than the ${RUNS_MAX} runs that are planned: give fewer --tokens`,
-          );
-        const list = lists.get(regions) ?? [];
-        lists.set(regions, list);
-        for (const word of joined) list.push(word);
-      }
+/** The parts of a layer that lie in the same two regions. */
+interface LayerParts {
+  readonly layer: LayerPair;
+  readonly pairs: PartPair[];
+}
+
+/** A batch by pairs of regions: rows of different regions are different lists. */
+function regionsOf(batch: readonly LayerPair[]): LayerParts[][] {
+  const lists = new Map<string, LayerParts[]>();
+  for (const layer of batch) {
+    const { prefill, decode } = layer;
+    for (const part of prefill.parts) {
+      const peer = decode.parts.find(({ name }) => name === part.name)!;
+      const list = lists.get(`${part.region}/${peer.region}`) ?? [];
+      lists.set(`${part.region}/${peer.region}`, list);
+      const last = list.at(-1);
+      if (last?.layer === layer) last.pairs.push({ prefill, decode, part, peer });
+      else list.push({ layer, pairs: [{ prefill, decode, part, peer }] });
     }
   }
-  return { runsBefore, lists };
+  return [...lists.values()];
+}
+
+/** All rows of the layers, one behind the other; null when there is no room. */
+function planAll(planner: RowPlanner, layers: readonly LayerParts[]): number | null {
+  let count: number | null = 0;
+  for (const { layer, pairs } of layers) {
+    if (count !== null) count = planner.append(pairs, ...unitsOf(layer, layer.tokens), count);
+  }
+  return count;
+}
+
+/** Runs when rows are joined only within one block of one layer. */
+function countWithinBlocks(
+  planner: RowPlanner,
+  batch: readonly LayerPair[],
+  layers: readonly LayerParts[],
+): number {
+  let runs = 0;
+  for (const [from, to] of piecesOf(batch)) {
+    for (const { layer, pairs } of layers) {
+      const first = Math.max(from, layer.tokens[0]);
+      if (first >= to) continue;
+      const count = planner.append(pairs, ...unitsOf(layer, [first, to]), 0);
+      runs += count === null ? RUNS_MAX + 1 : planner.merge(count);
+    }
+    if (runs > RUNS_MAX) return runs;
+  }
+  return runs;
+}
+
+function unitsOf({ prefill }: LayerPair, [from, to]: Range): Range {
+  return [Math.floor(from / prefill.unitTokens), Math.ceil(to / prefill.unitTokens)];
+}
+
+/** Rows as the engine's rules read them: P offset, D offset, bytes. */
+function triplesOf({ columns }: RowPlanner, count: number): number[] {
+  const [local, remote, bytes] = columns;
+  const runs: number[] = [];
+  for (let row = 0; row < count; row++) runs.push(local[row]!, remote[row]!, bytes[row]!);
+  return runs;
 }
 
 /** The tokens that move, cut at each border of a block on either side. */
@@ -119,21 +166,5 @@ function* piecesOf(batch: readonly LayerPair[]): Generator<Range> {
     const next = Math.min(to, ...sizes.map((size) => (Math.floor(token / size) + 1) * size));
     yield [token, next];
     token = next;
-  }
-}
-
-/** Adds the rows of some tokens of a layer. */
-function addRows(layer: LayerPair, terms: Terms, [from, to]: Range, lists: Lists): void {
-  const { prefill, decode } = layer;
-  const { unitTokens } = prefill;
-  const [unitFrom, unitTo] = [Math.floor(from / unitTokens), Math.ceil(to / unitTokens)];
-  for (const part of prefill.parts) {
-    const peer = decode.parts.find(({ name }) => name === part.name)!;
-    const regions = `${part.region}/${peer.region}`;
-    const rows = lists.get(regions) ?? [];
-    lists.set(regions, rows);
-    const here = { part, layer: prefill, blocks: terms.prefillBlocks, firstUnit: 0 };
-    const there = { part: peer, layer: decode, blocks: terms.decodeBlocks, firstUnit: 0 };
-    planPart(here, there, unitFrom, unitTo, rows);
   }
 }
