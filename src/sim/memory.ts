@@ -51,7 +51,8 @@ export function createWorldMemory(
 }
 
 /** By arithmetic, not by bits: addresses go beyond 2^31. */
-function aligned(address: number): number {
+/** The first cache line of 64 bytes at or behind an address. */
+export function aligned(address: number): number {
   return Math.ceil(address / 64) * 64;
 }
 

@@ -16,6 +16,19 @@ import {
   REMOTE_PARTS,
 } from './plan.ts';
 
+/** One head, four units a block, no gaps. */
+const DENSE = {
+  order: [2, 1, 0],
+  gap: 3,
+  bytes: 8,
+  base: 0,
+  pageUnits: 4,
+  pages: 1,
+  headFirst: 0,
+  headCount: 1,
+  blockCount: 9,
+};
+
 const shape = fc.record({
   order: fc.shuffledSubarray([0, 1, 2], { minLength: 3 }),
   gap: fc.constantFrom(0, 1, 2, 3, 3),
@@ -196,20 +209,7 @@ describe('planParts', () => {
   });
 
   test('looks at every part, also at one that lies as the one before it', () => {
-    const part = partOf(
-      {
-        order: [2, 1, 0],
-        gap: 3,
-        bytes: 8,
-        base: 0,
-        pageUnits: 4,
-        pages: 1,
-        headFirst: 0,
-        headCount: 1,
-        blockCount: 9,
-      },
-      8,
-    );
+    const part = partOf(DENSE, 8);
     for (const [second, expected] of [
       [{ base: 4096 }, 2],
       [{ base: 2 ** 53 - 100 }, REFUSED],
@@ -244,20 +244,7 @@ describe('planParts', () => {
     // The twin would need as many rows.
     const headCount = 2 ** 29 + 1;
     const part = {
-      ...partOf(
-        {
-          order: [2, 1, 0],
-          gap: 3,
-          bytes: 8,
-          base: 0,
-          pageUnits: 4,
-          pages: 1,
-          headFirst: 0,
-          headCount: 1,
-          blockCount: 9,
-        },
-        8,
-      ),
+      ...partOf(DENSE, 8),
       headCount,
       headStride: 16,
       unitStride: 32,
@@ -287,20 +274,7 @@ describe('planParts', () => {
   });
 
   test('joins its first row to the last one before it, and gives it back when there is no room', () => {
-    const part = partOf(
-      {
-        order: [2, 1, 0],
-        gap: 3,
-        bytes: 8,
-        base: 0,
-        pageUnits: 4,
-        pages: 1,
-        headFirst: 0,
-        headCount: 1,
-        blockCount: 9,
-      },
-      8,
-    );
+    const part = partOf(DENSE, 8);
     const padded = { ...part, base: 100, blockStride: 64 };
     for (const [capacity, expected, bytes] of [
       [3, 3, 40],
@@ -359,20 +333,7 @@ describe('planParts', () => {
       (places, parts, counts, count, capacity) => {
         const [localParts, remoteParts, localBlocks, remoteBlocks, out] = places;
         small.reset();
-        const part = partOf(
-          {
-            order: [2, 1, 0],
-            gap: 3,
-            bytes: 8,
-            base: 64,
-            pageUnits: 4,
-            pages: 1,
-            headFirst: 0,
-            headCount: 1,
-            blockCount: 9,
-          },
-          8,
-        );
+        const part = partOf({ ...DENSE, base: 64 }, 8);
         for (const address of [localParts, remoteParts]) {
           for (let i = 0; i < 3; i++)
             if (address + 3 * PART_BYTES < small.bytes) putPart(small, address + i * PART_BYTES, part);

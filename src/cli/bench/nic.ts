@@ -4,6 +4,7 @@ import type { BatchEntries } from '../../io/submission.ts';
 import { ALL_FINE, type Kernels, RUN_BYTES } from '../../kv/kernels.ts';
 import { readKernelBytes } from '../../node/kernel-bytes.ts';
 import { instantiateKernels } from '../../sim/load-kernels.ts';
+import { aligned } from '../../sim/memory.ts';
 import { type Figure, figure, median, timeInTurn } from './figures.ts';
 import { createNicRig, runBatch, strided } from './nic-rig.ts';
 import { TABLES, type Table, type TableRow } from './nic-tables.ts';
@@ -110,8 +111,8 @@ const RUNS_AT = 64;
 
 /** Memory of a run list and two regions. */
 function copyGround(regionBytes: number): CopyGround {
-  const sourceBase = Math.ceil((RUNS_AT + COPY_BATCH * RUN_BYTES) / 64) * 64;
-  const targetBase = sourceBase + Math.ceil(regionBytes / 64) * 64;
+  const sourceBase = aligned(RUNS_AT + COPY_BATCH * RUN_BYTES);
+  const targetBase = sourceBase + aligned(regionBytes);
   const pages = Math.ceil((targetBase + regionBytes) / 65_536);
   const { kernels, memory } = instantiateKernels(readKernelBytes(), pages);
   const words = new Uint32Array(memory.buffer);

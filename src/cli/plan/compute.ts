@@ -1,7 +1,7 @@
 import { PROFILES, transferMicros } from '../../io/nic.ts';
 import { refusalOf } from '../../kv/refusal.ts';
 import type { PlanPair, PlanReport, Range } from '../../report/plan-report.ts';
-import { type Load, measure } from './measure.ts';
+import { createRoom, type Load, measure } from './measure.ts';
 import { bytesPerToken, type CacheDtype, type ModelSpec } from './model-spec.ts';
 import {
   cachesOf,
@@ -70,6 +70,7 @@ function priced(request: PlanRequest, prefill: Side, decode: Side): PlanPair[] |
     decodeBlocks: decode.blocks,
     allLayersAtOnce: prefill.crossLayer && decode.crossLayer,
   };
+  const room = createRoom(terms);
   const loads = new Map<string, Load>();
   const loaded: (Meeting & Load)[] = [];
   for (const meeting of meetingsOf(prefill, decode)) {
@@ -86,7 +87,7 @@ function priced(request: PlanRequest, prefill: Side, decode: Side): PlanPair[] |
       decode: there[index]!,
       tokens: tokensOf(request, view.layer),
     }));
-    const load = loads.get(share) ?? measure(pairsOfLayers, terms);
+    const load = loads.get(share) ?? measure(pairsOfLayers, terms, room);
     if (typeof load === 'string') return load;
     loads.set(share, load);
     // Of context groups two ranks can meet further on than the prompt goes.

@@ -29,6 +29,18 @@ export interface Terms {
   readonly allLayersAtOnce: boolean;
 }
 
+/** The planner of all measures with the same block lists: it has room for the longest list of rows so far. */
+export interface Room {
+  planner: RowPlanner;
+}
+
+/** Rows that fit at first; a longer list starts over with room for four times as many. */
+const ROWS_FIRST = 65_536;
+
+export function createRoom({ prefillBlocks, decodeBlocks }: Terms): Room {
+  return { planner: createRowPlanner(prefillBlocks, decodeBlocks, ROWS_FIRST) };
+}
+
 /** More runs than this in one batch are not planned: they would not fit in memory. */
 const RUNS_MAX = 16_000_000;
 
@@ -37,10 +49,10 @@ const RUNS_MAX = 16_000_000;
  * Returns why the engine refuses a batch, if it does.
  * @throws UsageError PLAN-SIZE
  */
-export function measure(layers: readonly LayerPair[], terms: Terms): Load | string {
+export function measure(layers: readonly LayerPair[], terms: Terms, room: Room): Load | string {
   const sum = { runsBefore: 0, runs: 0, bytes: 0, workRequests: 0 };
   for (const { batch, times } of batchesOf(layers, terms.allLayersAtOnce)) {
-    const load = measureBatch(batch, terms);
+    const load = measureBatch(batch, terms, room);
     if (typeof load === 'string') return load;
     sum.runsBefore += times * load.runsBefore;
     sum.runs += times * load.runs;
@@ -66,19 +78,10 @@ function batchesOf(layers: readonly LayerPair[], allAtOnce: boolean): Batches[] 
   return [...alike.values()];
 }
 
-/** Rows that fit at first; a longer list starts over with room for four times as many. */
-const ROWS_FIRST = 65_536;
-
-function measureBatch(batch: readonly LayerPair[], terms: Terms): Load | string {
+function measureBatch(batch: readonly LayerPair[], terms: Terms, room: Room): Load | string {
   const load = { runsBefore: 0, runs: 0, bytes: 0, workRequests: 0 };
-  let planner = createRowPlanner(terms.prefillBlocks, terms.decodeBlocks, ROWS_FIRST);
   for (const layers of regionsOf(batch)) {
-    let count = planAll(planner, layers);
-    while (count === null) {
-      if (planner.capacity > RUNS_MAX) throw new UsageError('PLAN-SIZE', TOO_MANY);
-      planner = createRowPlanner(terms.prefillBlocks, terms.decodeBlocks, planner.capacity * 4);
-      count = planAll(planner, layers);
-    }
+    const { planner, count } = planWithRoom(layers, terms, room);
     const merged = planner.merge(count);
     const runs = triplesOf(planner, merged);
     const posted = countWorkRequests(runs, terms.mode, terms.chunking);
@@ -115,6 +118,21 @@ function regionsOf(batch: readonly LayerPair[]): LayerParts[][] {
     }
   }
   return [...lists.values()];
+}
+
+/** All rows of the layers, in as much room as they take. @throws UsageError PLAN-SIZE */
+function planWithRoom(
+  layers: readonly LayerParts[],
+  { prefillBlocks, decodeBlocks }: Terms,
+  room: Room,
+): { readonly planner: RowPlanner; readonly count: number } {
+  for (;;) {
+    const { planner } = room;
+    const count = planAll(planner, layers);
+    if (count !== null) return { planner, count };
+    if (planner.capacity > RUNS_MAX) throw new UsageError('PLAN-SIZE', TOO_MANY);
+    room.planner = createRowPlanner(prefillBlocks, decodeBlocks, planner.capacity * 4);
+  }
 }
 
 /** All rows of the layers, one behind the other; null when there is no room. */

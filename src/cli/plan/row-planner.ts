@@ -1,9 +1,17 @@
 import type { LayerView, PartView } from '../../base/cache-view.ts';
-import { BrokenBelief } from '../../base/failure.ts';
+import { believe } from '../../base/failure.ts';
 import type { Kernels } from '../../kv/kernels.ts';
-import { NO_ROOM, PART_BYTES, ROW_BYTES, scratchBytes, writePart } from '../../kv/row-kernels.ts';
+import {
+  NO_ROOM,
+  PART_BYTES,
+  type PartFields,
+  ROW_BYTES,
+  scratchBytes,
+  writePart,
+} from '../../kv/row-kernels.ts';
 import { readKernelBytes } from '../../node/kernel-bytes.ts';
 import { instantiateKernels } from '../../sim/load-kernels.ts';
+import { aligned } from '../../sim/memory.ts';
 
 /** A part of one layer as both sides hold it. */
 export interface PartPair {
@@ -55,6 +63,7 @@ export function createRowPlanner(
     capacity,
     columns: [column(0), column(1), column(2)],
     append(pairs, unitFrom, unitTo, count) {
+      believe(pairs.length <= PARTS_MAX, 'INV-PLAN-1', `${pairs.length} parts of a layer`);
       pairs.forEach(({ prefill, decode, part, peer }, index) => {
         writePart(partWords[0], index, fieldsOf(prefill, part));
         writePart(partWords[1], index, fieldsOf(decode, peer));
@@ -89,18 +98,14 @@ function mergeCounted(
 
 /** The sides were checked and the lists cover the range, so the kernels have nothing to refuse. */
 function counted(result: number): number {
-  if (result < 0) throw new BrokenBelief('INV-PLAN-1', `the plan kernel refuses with ${result}`);
+  believe(result >= 0, 'INV-PLAN-1', `the plan kernel refuses with ${result}`);
   return result;
 }
 
-function fieldsOf(layer: LayerView, part: PartView): Parameters<typeof writePart>[2] {
+function fieldsOf(layer: LayerView, part: PartView): PartFields {
   const { base, blockStride, unitStride, headStride, bytes, pageUnits } = part;
   const { blockUnits, headFirst, headCount, blockCount, context } = layer;
   const { ranks: contextRanks, rank: contextRank, interleaveUnits } = context;
   const place = { base, blockStride, unitStride, headStride, bytes, blockUnits, pageUnits };
   return { ...place, headFirst, headCount, blockCount, contextRanks, contextRank, interleaveUnits };
-}
-
-function aligned(address: number): number {
-  return Math.ceil(address / 64) * 64;
 }

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type PlanRequest, planOf } from '../../../src/cli/plan/compute.ts';
-import { measure } from '../../../src/cli/plan/measure.ts';
+import { createRoom, measure } from '../../../src/cli/plan/measure.ts';
 import { cachesOf, laySide, type Side } from '../../../src/cli/plan/ranks.ts';
 import { type EngineSide, planTransfer } from '../../../src/kv/transfer.ts';
 import { modelWith, requestOf } from './plan-helpers.ts';
@@ -128,13 +128,14 @@ describe('whatever the shapes', () => {
           const layers = cachesOf(prefill, pair.prefillRank)
             .filter(isShared)
             .map((view, at) => ({ prefill: view, decode: there[at]!, tokens: [prefix, tokens] as const }));
-          const load = measure(layers, {
+          const terms = {
             mode,
             chunking,
             prefillBlocks: prefill.blocks,
             decodeBlocks: decode.blocks,
             allLayersAtOnce: prefill.crossLayer && decode.crossLayer,
-          });
+          };
+          const load = measure(layers, terms, createRoom(terms));
           const { runsBefore, runs, bytes, workRequests } = pair;
           expect(load).toEqual({ runsBefore, runs, bytes, workRequests });
         }
