@@ -1,7 +1,8 @@
 import type { Emit } from '../wire/machine.ts';
 import type { StepItem } from '../wire/messages.ts';
+import { goal } from '../wire/notes.ts';
 import { allocateBlocks, countFreeAmong, findCachedPrefix, shareBlocks } from './block-pool.ts';
-import { blocksFor, free, goal, type SchedulerState, type Served, totalTokens } from './served.ts';
+import { blocksFor, free, type SchedulerState, type Served, totalTokens } from './served.ts';
 
 /** Builds one batch, vLLM's order: running requests first, then waiting ones while the budget lasts. */
 export function schedule(state: SchedulerState, at: number, emit: Emit): void {

@@ -1,12 +1,12 @@
 import { type ActorId, PROXY, type RequestId } from '../base/topology.ts';
 import type { Emit, Input, Wait } from '../wire/machine.ts';
 import type { Generate, KvTransferParams, Message } from '../wire/messages.ts';
+import { goal, refuse } from '../wire/notes.ts';
 import { schedule } from './batch.ts';
 import {
   blocksFor,
   cacheComputed,
   free,
-  goal,
   type SchedulerState,
   type Served,
   totalTokens,
@@ -44,10 +44,7 @@ function onMessage(state: SchedulerState, from: ActorId, message: Message, emit:
       for (const request of message.failed) onReport(state, request, message.tpRank, true, emit);
       return;
     default:
-      return emit({
-        kind: 'note',
-        note: { kind: 'refused', cause: `${message.kind} from actor ${from} is not for a scheduler` },
-      });
+      return refuse(emit, `${message.kind} from actor ${from} is not for a scheduler`);
   }
 }
 
@@ -137,11 +134,7 @@ function onReport(
   emit: Emit,
 ): void {
   const served = state.requests.get(request);
-  if (served === undefined)
-    return emit({
-      kind: 'note',
-      note: { kind: 'refused', cause: `report for request ${request}, which is not here` },
-    });
+  if (served === undefined) return refuse(emit, `report for request ${request}, which is not here`);
   served.reported |= 1 << tpRank;
   if (failed) served.loadFailed = true;
   if (!allReported(state, served)) return;

@@ -1,6 +1,6 @@
 import type { BlockId, EngineSpec, Mode, RequestId, TransferId } from '../base/topology.ts';
 import type { ConnectorScheduler } from '../connector/plug.ts';
-import type { Emit, Goal } from '../wire/machine.ts';
+import type { Emit } from '../wire/machine.ts';
 import type { KvTransferParams, Leg, Prompt, StepItem } from '../wire/messages.ts';
 import { type BlockPool, cacheBlock, createBlockPool, releaseBlocks } from './block-pool.ts';
 
@@ -113,9 +113,4 @@ export function free(state: SchedulerState, served: Served, emit: Emit): void {
   emit({ kind: 'note', note: { kind: 'free', request: served.request, blocks: served.blocks } });
   releaseBlocks(state.pool, served.blocks, served.request);
   served.blocks = [];
-}
-
-/** Counts one more time that a campaign reached something. */
-export function goal(emit: Emit, name: Goal): void {
-  emit({ kind: 'note', note: { kind: 'goal', name } });
 }

@@ -47,6 +47,17 @@ export interface Profile {
   readonly nic: number;
 }
 
+export const NO_HAZARDS: Profile = {
+  delays: 0,
+  drops: 0,
+  duplicates: 0,
+  reorders: 0,
+  corruption: 0,
+  strays: 0,
+  crash: false,
+  nic: 0,
+};
+
 const SHAPE = {
   mode: 0,
   prefillTp: 1,

@@ -7,7 +7,7 @@ import { PROFILES } from '../io/nic.ts';
 import { asWrittenChoice } from '../proxy/as-written-choice.ts';
 import { type ChoicePolicy, IN_TURN } from '../proxy/choose.ts';
 import { CELL_GRAIN } from './cluster.ts';
-import { drawProfile, drawSetup, type Profile } from './draws.ts';
+import { drawProfile, drawSetup, NO_HAZARDS, type Profile } from './draws.ts';
 import type { WorldMemory } from './memory.ts';
 import { CHECK_NETWORK } from './network.ts';
 import { layPrompt } from './prompts.ts';
@@ -22,17 +22,6 @@ import { runWorld } from './world.ts';
 export const CHECK_STEPS_MAX = 60_000;
 /** Virtual time after which a request without an end is taken for stuck: far beyond every limit of the protocol. */
 export const CHECK_MICROS_MAX = 1_000_000_000_000;
-
-const NO_RISK: Profile = {
-  delays: 0,
-  drops: 0,
-  duplicates: 0,
-  reorders: 0,
-  corruption: 0,
-  strays: 0,
-  crash: false,
-  nic: 0,
-};
 
 /** Who is under attack: a connector behind the plug and the proxy's policy. Made anew for each run. */
 export interface Parts {
@@ -79,7 +68,7 @@ export function runTape(
   entries: readonly TapeEntry[],
   options: RunOptions = {},
 ): Run {
-  return run(memory, scenario, replayTape(entries), NO_RISK, true, options);
+  return run(memory, scenario, replayTape(entries), NO_HAZARDS, true, options);
 }
 
 function run(

@@ -7,7 +7,7 @@ import { IN_TURN } from '../proxy/choose.ts';
 import type { Note } from '../wire/machine.ts';
 import type { Prompt } from '../wire/messages.ts';
 import type { Grain } from './cluster.ts';
-import type { Profile, RequestSetup, Setup } from './draws.ts';
+import { NO_HAZARDS, type RequestSetup, type Setup } from './draws.ts';
 import type { LoadedKernels } from './load-kernels.ts';
 import { createWorldMemory, type MemorySizes, take, type WorldMemory } from './memory.ts';
 import type { ReferencedPrompt } from './prompts.ts';
@@ -84,16 +84,6 @@ export interface TraceSummary {
 const CELL_BYTES = 4;
 const SIZES: MemorySizes = { tableWordsMax: 1 << 20, runsMax: 16_384 };
 const SEND_QUEUE_DEPTH = 8_192;
-const QUIET: Profile = {
-  delays: 0,
-  drops: 0,
-  duplicates: 0,
-  reorders: 0,
-  corruption: 0,
-  strays: 0,
-  crash: false,
-  nic: 0,
-};
 
 /** What a WebAssembly memory can have. */
 const PAGES_MAX = 65_535;
@@ -143,7 +133,7 @@ export function runTrace(
     policy: IN_TURN,
     tape: replayTape([]),
     replaying: false,
-    profile: QUIET,
+    profile: NO_HAZARDS,
     nicFaults: [],
     strayKinds: 0,
     memory,

@@ -1,4 +1,4 @@
-import { TIMER } from '../../src/connector/shipped/state.ts';
+import { TIMER } from '../../src/connector/shipped/timers.ts';
 import { SHIPPED_MIX } from '../../src/sim/scenario.ts';
 import { NO_HAZARDS } from '../helpers/world.ts';
 import { type Canary, expectFound } from './canary.ts';

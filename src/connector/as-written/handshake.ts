@@ -1,5 +1,6 @@
 import type { EngineId, EngineSpec } from '../../base/topology.ts';
 import type { BytesMessage } from '../../wire/messages.ts';
+import { goal } from '../../wire/notes.ts';
 import { assigned } from './faults.ts';
 import { enginesOf, peersAt, remoteName, remoteOf } from './sessions.ts';
 import { nameOf, type RemoteId, say, type WorkerState } from './state.ts';
@@ -111,7 +112,7 @@ export function backgroundHandshake(state: WorkerState, remote: RemoteId): void 
 }
 
 function noteShared(state: WorkerState, remote: RemoteId): void {
-  state.emit({ kind: 'note', note: { kind: 'goal', name: 'handshake-shared' } });
+  goal(state.emit, 'handshake-shared');
   say(
     state,
     () =>

@@ -1,5 +1,6 @@
 import type { ActorId, RequestId, TransferId } from '../../base/topology.ts';
 import { decodeUtf8 } from '../../base/utf8.ts';
+import { refuse } from '../../wire/notes.ts';
 import { assigned } from './faults.ts';
 import { nameOf, say, type WorkerState } from './state.ts';
 import { type Routine, raise } from './threads.ts';
@@ -37,7 +38,7 @@ function handle(state: WorkerState, from: ActorId, message: Notification): void 
   if (message.kind === 'remoteBlocks') onRemoteBlocks(state, message);
   else if (message.kind === 'completion') onCompletion(state, message.transfer, from);
   else if (message.kind === 'release') markSent(state, message.request);
-  else state.emit({ kind: 'note', note: { kind: 'refused', cause: message.cause } });
+  else refuse(state.emit, message.cause);
 }
 
 /** WRITE, P: tasks of the transfer need not be put off any longer. */

@@ -2,6 +2,7 @@ import type { ActorId } from '../../base/topology.ts';
 import { StatusCode } from '../../io/codes.ts';
 import type { Emit, Input } from '../../wire/machine.ts';
 import type { BytesMessage } from '../../wire/messages.ts';
+import { goal, refuse } from '../../wire/notes.ts';
 import type { ConnectorWorker, Finished, Progress, WorkerEnv } from '../plug.ts';
 import type { FaultSet } from './faults.ts';
 import { handshakeExecutor, handshakeListener } from './handshake.ts';
@@ -53,8 +54,7 @@ function saveKvLayer(state: WorkerState, layer: number, emit: Emit): Progress {
   const { mode, spec } = state.env;
   if (mode === 'read' || spec.role === 'decode') return 'done';
   state.emit = emit;
-  if (layer === 0 && state.saves.length === 0 && !isInHook(state.threads))
-    emit({ kind: 'note', note: { kind: 'goal', name: 'empty-save-step' } });
+  if (layer === 0 && state.saves.length === 0 && !isInHook(state.threads)) goal(emit, 'empty-save-step');
   return callHook(state.threads, () => saveLayer(state, layer), emit);
 }
 
@@ -73,11 +73,7 @@ function step(state: WorkerState, input: Input, emit: Emit): void {
   if (input.kind !== 'message') return;
   const { message } = input;
   if (message.kind === 'bytes') onBytes(state, input.from, message);
-  else
-    emit({
-      kind: 'note',
-      note: { kind: 'refused', cause: `${message.kind} does not belong on this socket` },
-    });
+  else refuse(emit, `${message.kind} does not belong on this socket`);
 }
 
 /** Lays what a socket has received before the thread that reads it. */

@@ -1,5 +1,6 @@
 import type { ActorId, EngineSpec, TransferId } from '../../base/topology.ts';
 import { planUnits } from '../../kv/plan.ts';
+import { goal } from '../../wire/notes.ts';
 import { markSent } from './notify.ts';
 import { peersAt, post } from './sessions.ts';
 import { type SaveOrder, say, THREAD, type WorkerState, type WriteTask } from './state.ts';
@@ -54,7 +55,7 @@ function knowsRemote(state: WorkerState, task: WriteTask): boolean {
 
 function* takeTask(state: WorkerState, task: WriteTask, name: string): Routine {
   if (knowsRemote(state, task)) return yield* write(state, task, name);
-  state.emit({ kind: 'note', note: { kind: 'goal', name: 'write-deferred' } });
+  goal(state.emit, 'write-deferred');
   state.deferred.push(task);
 }
 

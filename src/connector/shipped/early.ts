@@ -1,7 +1,9 @@
 import type { TransferId } from '../../base/topology.ts';
 import type { Emit } from '../../wire/machine.ts';
+import { refuse } from '../../wire/notes.ts';
 import { LIMITS } from './limits.ts';
-import { type Early, TIMER, type WorkerState } from './state.ts';
+import type { Early, WorkerState } from './state.ts';
+import { arm, TIMER } from './timers.ts';
 
 /** Grants and claims that came before this rank heard of their request: kept, bounded in number and time. */
 
@@ -15,19 +17,12 @@ export function holdEarly(
   let early = state.early.get(transfer);
   if (early === undefined) {
     if (state.early.size >= LIMITS.earlyMax) {
-      emit({ kind: 'note', note: { kind: 'refused', cause: 'too many messages for requests not heard of' } });
+      refuse(emit, 'too many messages for requests not heard of');
       return undefined;
     }
     early = { grants: [], claims: [], revoked: [] };
     state.early.set(transfer, early);
-    const earliest = at + LIMITS.earlyMicros;
-    emit({
-      kind: 'arm',
-      timer: TIMER.early,
-      object: transfer,
-      earliest,
-      latest: earliest + LIMITS.retrySlackMicros,
-    });
+    arm(emit, TIMER.early, transfer, at + LIMITS.earlyMicros);
   }
   return early;
 }

@@ -2,18 +2,12 @@ import { move } from '../../base/moves.ts';
 import type { ActorId, TransferId } from '../../base/topology.ts';
 import { planUnits } from '../../kv/plan.ts';
 import type { Emit } from '../../wire/machine.ts';
+import { goal, refuse } from '../../wire/notes.ts';
 import { LIMITS } from './limits.ts';
 import { HAUL_MOVES, type HaulPhase } from './moves.ts';
 import { dropQueued, enqueueRuns, needSession, outdate, type SessionUser } from './session.ts';
-import {
-  type Grant,
-  type Haul,
-  type HaulPeer,
-  remember,
-  type Session,
-  TIMER,
-  type WorkerState,
-} from './state.ts';
+import { type Grant, type Haul, type HaulPeer, remember, type Session, type WorkerState } from './state.ts';
+import { arm, TIMER } from './timers.ts';
 
 /**
  * The initiator's half of a transfer: wait for grants, post what is ready, seal when nothing of ours can land any more.
@@ -22,14 +16,7 @@ import {
 
 export function startHaul(state: WorkerState, haul: Haul, at: number, emit: Emit): void {
   state.hauls.set(haul.transfer, haul);
-  const latest = at + LIMITS.haulMicros + LIMITS.retrySlackMicros;
-  emit({
-    kind: 'arm',
-    timer: TIMER.haulDeadline,
-    object: haul.transfer,
-    earliest: at + LIMITS.haulMicros,
-    latest,
-  });
+  arm(emit, TIMER.haulDeadline, haul.transfer, at + LIMITS.haulMicros);
   if (haul.operation === 'read') for (const peer of haul.peers) claim(state, haul, peer, emit);
   repeatLater(haul, at, emit);
 }
@@ -84,14 +71,12 @@ function mustRepeat(haul: Haul): boolean {
 function repeatLater(haul: Haul, at: number, emit: Emit): void {
   if (haul.retrying || !mustRepeat(haul)) return;
   haul.retrying = true;
-  const earliest = at + LIMITS.retryMicros * 2 ** Math.min(haul.rounds, LIMITS.backoffDoublingsMax);
-  emit({
-    kind: 'arm',
-    timer: TIMER.haulRetry,
-    object: haul.transfer,
-    earliest,
-    latest: earliest + LIMITS.retrySlackMicros,
-  });
+  arm(
+    emit,
+    TIMER.haulRetry,
+    haul.transfer,
+    at + LIMITS.retryMicros * 2 ** Math.min(haul.rounds, LIMITS.backoffDoublingsMax),
+  );
 }
 
 export function onHaulRetry(state: WorkerState, transfer: TransferId, at: number, emit: Emit): void {
@@ -107,7 +92,7 @@ export function onHaulRetry(state: WorkerState, transfer: TransferId, at: number
       // A target that never acknowledged will ask by a revoke, and be answered from the table of ended transfers.
       if (++peer.attempts >= LIMITS.sealAttemptsMax) move(HAUL_MOVES, peer, 'GaveUp');
       else {
-        emit({ kind: 'note', note: { kind: 'goal', name: 'seal-repeated' } });
+        goal(emit, 'seal-repeated');
         sendSeal(state, haul, peer, emit);
       }
     }
@@ -122,7 +107,7 @@ export function onHaulDrain(state: WorkerState, transfer: TransferId, emit: Emit
   haul.draining = false;
   for (const peer of haul.peers) {
     if (peer.phase !== 'Draining') continue;
-    emit({ kind: 'note', note: { kind: 'goal', name: 'queue-pair-reset' } });
+    goal(emit, 'queue-pair-reset');
     emit({ kind: 'reset', peer: peer.rank });
   }
 }
@@ -131,9 +116,7 @@ export function onHaulDrain(state: WorkerState, transfer: TransferId, emit: Emit
 function drainInTime(haul: Haul, at: number, emit: Emit): void {
   if (haul.draining || !haul.peers.some((peer) => peer.phase === 'Draining')) return;
   haul.draining = true;
-  const earliest = at + LIMITS.drainMicros;
-  const latest = earliest + LIMITS.retrySlackMicros;
-  emit({ kind: 'arm', timer: TIMER.haulDrain, object: haul.transfer, earliest, latest });
+  arm(emit, TIMER.haulDrain, haul.transfer, at + LIMITS.drainMicros);
 }
 
 export function onHaulDeadline(state: WorkerState, transfer: TransferId, at: number, emit: Emit): void {
@@ -149,8 +132,7 @@ export function stopHaul(state: WorkerState, haul: Haul, at: number, emit: Emit)
 
 function stopPeer(state: WorkerState, haul: Haul, peer: HaulPeer, emit: Emit): void {
   if (peer.phase !== 'Waiting' && peer.phase !== 'Moving') return;
-  if (peer.phase === 'Moving' && peer.outstanding > 0)
-    emit({ kind: 'note', note: { kind: 'goal', name: 'abort-while-moving' } });
+  if (peer.phase === 'Moving' && peer.outstanding > 0) goal(emit, 'abort-while-moving');
   move(HAUL_MOVES, peer, 'Stopped');
   peer.ok = false;
   dropQueued(state, peer);
@@ -174,13 +156,7 @@ export function onGrant(
 ): void {
   const peer = haul.peers.find((candidate) => candidate.rank === rank);
   if (peer === undefined) {
-    emit({
-      kind: 'note',
-      note: {
-        kind: 'refused',
-        cause: `grant for transfer ${haul.transfer} from a rank that has no part in it`,
-      },
-    });
+    refuse(emit, `grant for transfer ${haul.transfer} from a rank that has no part in it`);
     return emit({
       kind: 'send',
       to: rank,
@@ -190,13 +166,7 @@ export function onGrant(
   if (peer.phase === 'Sealed' || peer.phase === 'Closed') return sendSeal(state, haul, peer, emit);
   if (peer.phase !== 'Waiting') return;
   if (!covers(state, haul, grant)) {
-    emit({
-      kind: 'note',
-      note: {
-        kind: 'refused',
-        cause: `grant for transfer ${haul.transfer} does not cover its own token range`,
-      },
-    });
+    refuse(emit, `grant for transfer ${haul.transfer} does not cover its own token range`);
     stopPeer(state, haul, peer, emit);
     return settleHaul(state, haul, at, emit);
   }
@@ -204,7 +174,7 @@ export function onGrant(
   peer.grant = grant;
   peer.postedTo.fill(Math.max(grant.slotFrom, haul.slotFrom));
   if (peer.postedTo.some((posted, layer) => haul.readyTo[layer]! > posted) && haul.operation === 'write') {
-    emit({ kind: 'note', note: { kind: 'goal', name: 'write-deferred' } });
+    goal(emit, 'write-deferred');
   }
   advance(state, haul, peer, at, emit);
   settleHaul(state, haul, at, emit);
@@ -223,11 +193,16 @@ function covers(state: WorkerState, haul: Haul, grant: Grant): boolean {
   return inOrder && reaches && fits;
 }
 
+/** Where the haul ends under this grant. */
+function targetSlot(haul: Haul, grant: Grant): number {
+  return Math.min(grant.slotTo, haul.slotTo);
+}
+
 /** Hands to the session whatever is granted, ready and not yet handed over; layer by layer, in order. */
 export function advance(state: WorkerState, haul: Haul, peer: HaulPeer, at: number, emit: Emit): void {
   const grant = peer.grant;
   if (peer.phase !== 'Moving' || grant === null) return;
-  const target = Math.min(grant.slotTo, haul.slotTo);
+  const target = targetSlot(haul, grant);
   let session: Session | null = null;
   for (let layer = 0; layer < haul.readyTo.length; layer++) {
     const from = peer.postedTo[layer]!;
@@ -277,13 +252,7 @@ function postLayer(
   const local = state.env.views[layer]!;
   const remote = session.views[layer]!;
   if (grant.blocks.some((block) => block < 0 || block >= remote.blockCount)) {
-    emit({
-      kind: 'note',
-      note: {
-        kind: 'refused',
-        cause: `grant for transfer ${haul.transfer} names a block outside the peer's cache`,
-      },
-    });
+    refuse(emit, `grant for transfer ${haul.transfer} names a block outside the peer's cache`);
     return stopPeer(state, haul, peer, emit);
   }
   const runs: number[] = [];
@@ -299,9 +268,8 @@ function postLayer(
     Math.floor(from / local.blockUnits),
     Math.ceil(to / local.blockUnits),
   );
-  const first = from - grant.firstSlot;
   const remoteBlocks = grant.blocks.slice(
-    Math.floor(first / remote.blockUnits),
+    Math.floor((from - grant.firstSlot) / remote.blockUnits),
     Math.ceil((to - grant.firstSlot) / remote.blockUnits),
   );
   enqueueRuns(state, session, { haul, peer, layer, runs, localBlocks, remoteBlocks, next: 0 }, emit);
@@ -340,7 +308,7 @@ export function settleHaul(state: WorkerState, haul: Haul, at: number, emit: Emi
 }
 
 function allPosted(haul: Haul, peer: HaulPeer): boolean {
-  const target = Math.min(peer.grant!.slotTo, haul.slotTo);
+  const target = targetSlot(haul, peer.grant!);
   return peer.postedTo.every((posted) => posted >= target);
 }
 

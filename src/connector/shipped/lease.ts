@@ -1,9 +1,11 @@
 import { move } from '../../base/moves.ts';
 import type { ActorId, TransferId } from '../../base/topology.ts';
 import type { Emit } from '../../wire/machine.ts';
+import { goal } from '../../wire/notes.ts';
 import { LIMITS } from './limits.ts';
 import { LEASE_MOVES } from './moves.ts';
-import { epochOf, type Lease, type LeasePeer, remember, TIMER, type WorkerState } from './state.ts';
+import { epochOf, type Lease, type LeasePeer, remember, type WorkerState } from './state.ts';
+import { arm, TIMER } from './timers.ts';
 
 /**
  * The target's half of a transfer: blocks of this rank lent to remote initiators. They stay quarantined until each
@@ -12,14 +14,7 @@ import { epochOf, type Lease, type LeasePeer, remember, TIMER, type WorkerState 
 
 export function startLease(state: WorkerState, lease: Lease, at: number, emit: Emit): void {
   state.leases.set(lease.transfer, lease);
-  const earliest = at + LIMITS.leaseMicros;
-  emit({
-    kind: 'arm',
-    timer: TIMER.leaseDeadline,
-    object: lease.transfer,
-    earliest,
-    latest: earliest + LIMITS.retrySlackMicros,
-  });
+  arm(emit, TIMER.leaseDeadline, lease.transfer, at + LIMITS.leaseMicros);
   for (const peer of lease.peers) sendGrant(state, lease, peer, emit);
   if (lease.peers.length > 0) repeatLater(lease, at, emit);
 }
@@ -52,14 +47,7 @@ function sendGrant(state: WorkerState, lease: Lease, peer: LeasePeer, emit: Emit
 }
 
 function repeatLater(lease: Lease, at: number, emit: Emit): void {
-  const earliest = at + LIMITS.retryMicros * 2 ** lease.attempt;
-  emit({
-    kind: 'arm',
-    timer: TIMER.leaseRetry,
-    object: lease.transfer,
-    earliest,
-    latest: earliest + LIMITS.retrySlackMicros,
-  });
+  arm(emit, TIMER.leaseRetry, lease.transfer, at + LIMITS.retryMicros * 2 ** lease.attempt);
 }
 
 /** READ: a rank of D asks for leave to read. The first claim says how many ranks will come. */
@@ -80,7 +68,7 @@ export function onClaim(
   }
   const fits = lease.peersExpected === -1 || lease.peersExpected === expected;
   if (lease.closing || !fits || lease.peers.length === lease.peersExpected) {
-    emit({ kind: 'note', note: { kind: 'goal', name: 'claim-refused' } });
+    goal(emit, 'claim-refused');
     return emit({ kind: 'send', to: rank, message: { kind: 'refuse', transfer: lease.transfer, attempt } });
   }
   lease.peersExpected = expected;
@@ -108,7 +96,7 @@ export function onSeal(
   if (peer === undefined) return;
   const wasRevoking = peer.phase === 'Revoking';
   if (!move(LEASE_MOVES, peer, 'SealedByPeer')) return;
-  if (wasRevoking) emit({ kind: 'note', note: { kind: 'goal', name: 'revoke-confirmed' } });
+  if (wasRevoking) goal(emit, 'revoke-confirmed');
   if (!ok) lease.failed = true;
   // In WRITE one failed part spoils the whole, so the others may as well stop; in READ each reader judges for itself.
   if (!ok && lease.operation === 'write') revokeAll(lease, emit);
@@ -161,14 +149,14 @@ function repeatRevoke(state: WorkerState, lease: Lease, peer: LeasePeer, emit: E
   const epoch = epochOf(state, peer.rank) + 1;
   state.epochs.set(peer.rank, epoch);
   emit({ kind: 'fence', peer: peer.rank, epoch });
-  emit({ kind: 'note', note: { kind: 'goal', name: 'revoke-fenced' } });
+  goal(emit, 'revoke-fenced');
   move(LEASE_MOVES, peer, 'Fenced');
 }
 
 export function onLeaseDeadline(state: WorkerState, transfer: TransferId, at: number, emit: Emit): void {
   const lease = state.leases.get(transfer);
   if (lease === undefined || lease.closing) return;
-  emit({ kind: 'note', note: { kind: 'goal', name: 'lease-expired' } });
+  goal(emit, 'lease-expired');
   revokeLease(state, lease, at, emit);
 }
 

@@ -1,6 +1,7 @@
 import type { TransferId } from '../../base/topology.ts';
 import { sourceRanks, targetRanks } from '../../kv/view.ts';
 import type { Emit } from '../../wire/machine.ts';
+import { goal } from '../../wire/notes.ts';
 import type { Progress } from '../plug.ts';
 import { takeEarly } from './early.ts';
 import { advance, newHaulPeer, onGrant, settleHaul, startHaul, stopHaul } from './haul.ts';
@@ -96,7 +97,7 @@ function onLend(state: WorkerState, lend: LendOrder, at: number, emit: Emit): vo
   );
   const early = takeEarly(state, transfer, emit);
   if (early === undefined) return;
-  emit({ kind: 'note', note: { kind: 'goal', name: 'claim-before-lease' } });
+  goal(emit, 'claim-before-lease');
   for (const claim of early.claims)
     applyClaim(state, transfer, claim.rank, claim.tpSize, claim.attempt, at, emit);
 }
@@ -129,7 +130,7 @@ function onFirstSave(state: WorkerState, save: SaveOrder, at: number, emit: Emit
   startHaul(state, haul, at, emit);
   const early = takeEarly(state, transfer, emit);
   if (early !== undefined) {
-    emit({ kind: 'note', note: { kind: 'goal', name: 'grant-before-request' } });
+    goal(emit, 'grant-before-request');
     for (const { rank, grant } of early.grants) onGrant(state, haul, rank, grant, at, emit);
     for (const rank of early.revoked) revokedByPeer(state, haul, rank, at, emit);
   }
@@ -149,7 +150,7 @@ function onCancel(state: WorkerState, transfer: TransferId, at: number, emit: Em
 
 export function saveKvLayer(state: WorkerState, layer: number, at: number, emit: Emit): Progress {
   if (layer === 0 && state.env.spec.role === 'prefill' && state.saves.length === 0) {
-    emit({ kind: 'note', note: { kind: 'goal', name: 'empty-save-step' } });
+    goal(emit, 'empty-save-step');
   }
   for (const save of state.saves) {
     const haul = state.hauls.get(save.transfer);

@@ -3,6 +3,7 @@ import type { ActorId, TransferId } from '../../base/topology.ts';
 import { targetRanks } from '../../kv/view.ts';
 import type { Emit } from '../../wire/machine.ts';
 import type { Message, PeerMessage } from '../../wire/messages.ts';
+import { goal, refuse } from '../../wire/notes.ts';
 import { decodePeerMessage } from '../../wire/peer-codec.ts';
 import { holdEarly } from './early.ts';
 import { onGrant, settleHaul, stopHaul } from './haul.ts';
@@ -24,11 +25,10 @@ export function onMessage(
 ): void {
   if (message.kind === 'bytes') {
     const decoded = decodePeerMessage(message.bytes);
-    if (typeof decoded === 'string') return emit({ kind: 'note', note: { kind: 'refused', cause: decoded } });
+    if (typeof decoded === 'string') return refuse(emit, decoded);
     return onMessage(state, user, from, decoded, at, emit);
   }
-  if (!isPeerRank(state, from))
-    return emit({ kind: 'note', note: { kind: 'refused', cause: `${message.kind} from a stranger` } });
+  if (!isPeerRank(state, from)) return refuse(emit, `${message.kind} from a stranger`);
   switch (message.kind) {
     case 'metaRequest':
       return emit({ kind: 'send', to: from, message: describe(state, from, message.attempt) });
@@ -47,10 +47,7 @@ export function onMessage(
     case 'revoke':
       return applyRevoke(state, from, message, at, emit);
     default:
-      return emit({
-        kind: 'note',
-        note: { kind: 'refused', cause: `${message.kind} does not belong on this socket` },
-      });
+      return refuse(emit, `${message.kind} does not belong on this socket`);
   }
 }
 
@@ -75,7 +72,7 @@ export function applyClaim(
   const expected = readersOf(state, from, tpSize);
   const lease = state.leases.get(transfer);
   if (expected === 0 || state.endedLeases.has(transfer)) {
-    emit({ kind: 'note', note: { kind: 'goal', name: 'claim-refused' } });
+    goal(emit, 'claim-refused');
     return emit({ kind: 'send', to: from, message: { kind: 'refuse', transfer, attempt } });
   }
   if (lease !== undefined) return onClaim(state, lease, from, expected, attempt, emit);
@@ -102,7 +99,7 @@ function applyGrant(
       ?.grants.some((entry) => entry.rank === from && entry.grant.grant === message.grant) ?? false;
   if (!repeated && !held && message.grant <= seen) {
     // Its blocks may belong to somebody else by now: never touch them.
-    emit({ kind: 'note', note: { kind: 'goal', name: 'grant-stale-refused' } });
+    goal(emit, 'grant-stale-refused');
     return emit({ kind: 'send', to: from, message: sealFor(state, transfer) });
   }
   if (message.grant > seen) state.grantsSeen.set(from, message.grant);

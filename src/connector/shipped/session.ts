@@ -11,11 +11,19 @@ import {
 import { refusalOf } from '../../kv/refusal.ts';
 import type { Emit } from '../../wire/machine.ts';
 import type { PeerMessage, RankGeometry } from '../../wire/messages.ts';
+import { goal, refuse } from '../../wire/notes.ts';
 import type { WorkerEnv } from '../plug.ts';
 import { LIMITS } from './limits.ts';
 import { SESSION_MOVES } from './moves.ts';
-import type { Description, QueuedRuns, Session, SessionQueuePair, WorkerState } from './state.ts';
-import { epochOf, TIMER } from './state.ts';
+import {
+  type Description,
+  epochOf,
+  type QueuedRuns,
+  type Session,
+  type SessionQueuePair,
+  type WorkerState,
+} from './state.ts';
+import { arm, TIMER } from './timers.ts';
 
 /** What the session layer tells the transfer layer; keeps the two files from importing each other. */
 export interface SessionUser {
@@ -37,9 +45,9 @@ export function needSession(state: WorkerState, peer: ActorId, at: number, emit:
     session = { peer, phase: 'Idle', attempt: 0, epoch: 0, views: [], queuePairs: [] };
     state.sessions.set(peer, session);
   }
-  if (session.phase === 'Asking') emit({ kind: 'note', note: { kind: 'goal', name: 'handshake-shared' } });
+  if (session.phase === 'Asking') goal(emit, 'handshake-shared');
   if (session.phase === 'Broken') {
-    emit({ kind: 'note', note: { kind: 'goal', name: 'queue-pair-rebuilt' } });
+    goal(emit, 'queue-pair-rebuilt');
     // In-flight batches of the broken queue pairs still point at the old object and flush there.
     session = { ...session, queuePairs: [] };
     state.sessions.set(peer, session);
@@ -53,14 +61,7 @@ export function needSession(state: WorkerState, peer: ActorId, at: number, emit:
 
 function ask(session: Session, at: number, emit: Emit): void {
   emit({ kind: 'send', to: session.peer, message: { kind: 'metaRequest', attempt: session.attempt } });
-  const earliest = at + LIMITS.retryMicros * 2 ** session.attempt;
-  emit({
-    kind: 'arm',
-    timer: TIMER.handshake,
-    object: session.peer,
-    earliest,
-    latest: earliest + LIMITS.retrySlackMicros,
-  });
+  arm(emit, TIMER.handshake, session.peer, at + LIMITS.retryMicros * 2 ** session.attempt);
 }
 
 export function onHandshakeTimer(
@@ -74,7 +75,7 @@ export function onHandshakeTimer(
   if (session === undefined || session.phase !== 'Asking') return;
   session.attempt++;
   if (session.attempt < LIMITS.handshakeAttemptsMax) {
-    emit({ kind: 'note', note: { kind: 'goal', name: 'handshake-retried' } });
+    goal(emit, 'handshake-retried');
     return ask(session, at, emit);
   }
   move(SESSION_MOVES, session, 'TimedOut');
@@ -135,7 +136,7 @@ export function onMetaReply(
   if (session === undefined || session.phase !== 'Asking') return;
   const cause = refuseReply(state, from, message);
   if (cause !== '') {
-    emit({ kind: 'note', note: { kind: 'refused', cause } });
+    refuse(emit, cause);
     emit({ kind: 'stop', timer: TIMER.handshake, object: from });
     move(SESSION_MOVES, session, 'TimedOut');
     return user.sessionFailed(session, at, emit);
@@ -198,8 +199,7 @@ export function enqueueRuns(state: WorkerState, session: Session, queued: Queued
 function pump(state: WorkerState, session: Session, index: number, emit: Emit): void {
   const queuePair = session.queuePairs[index]!;
   while (queuePair.queue.length > 0) {
-    if (queuePair.credit === 0)
-      return emit({ kind: 'note', note: { kind: 'goal', name: 'send-queue-full' } });
+    if (queuePair.credit === 0) return goal(emit, 'send-queue-full');
     const head = queuePair.queue[0]!;
     const count = Math.min(queuePair.credit, head.runs.length / 3 - head.next);
     const runs =
@@ -254,8 +254,7 @@ export function onCompletion(
   emit: Emit,
 ): void {
   const flight = state.inFlight.get(tag);
-  if (flight === undefined)
-    return emit({ kind: 'note', note: { kind: 'refused', cause: `completion of unknown batch ${tag}` } });
+  if (flight === undefined) return refuse(emit, `completion of unknown batch ${tag}`);
   state.inFlight.delete(tag);
   const { session, queuePair, runs, haul, peer } = flight;
   session.queuePairs[queuePair]!.credit += runs;

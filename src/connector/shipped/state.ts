@@ -238,14 +238,3 @@ export function remember(
     }
   }
 }
-
-/** The timers of a rank's worker; the object is a transfer, or a peer for the handshake. */
-export const TIMER = {
-  haulRetry: 1,
-  haulDeadline: 2,
-  leaseRetry: 3,
-  leaseDeadline: 4,
-  handshake: 5,
-  early: 6,
-  haulDrain: 7,
-} as const;

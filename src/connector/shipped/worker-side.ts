@@ -5,7 +5,8 @@ import { onLeaseDeadline, onLeaseRetry } from './lease.ts';
 import { saveKvLayer, startLoadKv } from './orders.ts';
 import { onMessage } from './peer-messages.ts';
 import { onCompletion, onHandshakeTimer, type SessionUser } from './session.ts';
-import { createWorkerState, type ShippedMeta, TIMER, type WorkerState } from './state.ts';
+import { createWorkerState, type ShippedMeta, type WorkerState } from './state.ts';
+import { TIMER } from './timers.ts';
 import { waitsOf } from './waits.ts';
 
 /** The worker side of the shipped connector: one rank, both modes, either half of a transfer. */
