@@ -1,7 +1,7 @@
 import { existsSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { type Command, Option } from 'commander';
 import { UsageError } from '../base/failure.ts';
-import { PROFILES } from '../io/nic.ts';
+import { NICS } from '../io/profiles.ts';
 import { planPicture } from '../report/plan-picture.ts';
 import { planText } from '../report/plan-text.ts';
 import { readText } from './harness.ts';
@@ -23,7 +23,7 @@ interface PlanFlags {
   readonly tokens: number;
   readonly prefix: number;
   readonly mode: 'read' | 'write';
-  readonly nic: keyof typeof PROFILES;
+  readonly nic: keyof typeof NICS;
   readonly chunking: 'on' | 'off';
   readonly placement: Placement;
   readonly sliding: 'whole' | 'window';
@@ -74,7 +74,7 @@ export function addPlan(program: Command, finish: (code: number) => void): void 
     .addOption(prefix.default(0))
     .addOption(among('--mode <mode>', 'who moves the KV', ['read', 'write'], 'write'))
     .addOption(among('--kv-dtype <type>', 'of the cache', ['auto', ...CACHE_DTYPES], 'auto'))
-    .addOption(among('--nic <profile>', 'what the time is predicted with', Object.keys(PROFILES), 'plain'))
+    .addOption(among('--nic <profile>', 'what the time is predicted with', Object.keys(NICS), 'plain'))
     .addOption(
       among('--chunking <switch>', 'whether the engine cuts long work requests', ['on', 'off'], 'off'),
     )

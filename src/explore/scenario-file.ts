@@ -15,7 +15,7 @@ const hazards = z.strictObject({
   corruption: z.boolean(),
   strays: z.enum(['none', 'notUtf8', 'any']),
   crashes: z.boolean(),
-  nic: z.array(z.enum(NIC_FAULTS)).max(8),
+  nic: z.array(z.enum(NIC_FAULTS)).max(NIC_FAULTS.length),
   longDelays: z.boolean(),
 });
 
@@ -46,6 +46,8 @@ const scenario = z.strictObject({
   lookAhead: z.boolean(),
   queuePairsMax: z.int().min(1).max(4),
   sendQueueDepths: z.array(z.int().min(1).max(4096)).min(1).max(8),
+  engine: z.enum(['sound', 'mori']).default('sound'),
+  notifications: z.boolean().default(false),
   hazards,
 });
 

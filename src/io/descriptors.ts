@@ -153,7 +153,7 @@ export function unpack<T>(shape: Shape<T>, bytes: Uint8Array): T {
 export const text: Shape<string> = { write: writeText, read: readText };
 export const u64: Shape<bigint> = {
   write: (out, value) => writeInt(out, value, UINT64),
-  read: (cursor) => readInt(cursor, UINT64),
+  read: (cursor) => BigInt(readInt(cursor, UINT64)),
 };
 export const i32 = smallInt(INT32);
 export const u32 = smallInt(UINT32);

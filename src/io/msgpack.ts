@@ -52,7 +52,10 @@ export function skipObject(cursor: Cursor): void {
     // Claims may drive the count past 2^53, where it is no longer exact: the input ends long before it gets
     // to zero.
     pendingObjects += inner - 1;
-    if ('sizeBytes' in head) takeBytes(cursor, head.sizeBytes);
+    if (head.kind === 'str' || head.kind === 'bin' || head.kind === 'other') {
+      checkLength(cursor, head.sizeBytes);
+      cursor.offset += head.sizeBytes;
+    }
   }
 }
 
@@ -62,12 +65,12 @@ export function readArrayCount(cursor: Cursor): number {
   return head.kind === 'array' ? head.objects : wrongType('an array', head);
 }
 
-/** An integer in any width, minimal or not. */
-export function readInt(cursor: Cursor, range: IntRange): bigint {
+/** An integer in any width, minimal or not; a number up to 32 bits wide, else a bigint. */
+export function readInt(cursor: Cursor, { least, most }: IntRange): number | bigint {
   const head = takeHead(cursor);
   if (head.kind !== 'int') return wrongType('an integer', head);
-  if (head.value < range.least || head.value > range.most) {
-    throw new UsageError('DESC-TYPE', `${head.value} is not within ${range.least}..${range.most}`);
+  if (head.value < least || head.value > most) {
+    throw new UsageError('DESC-TYPE', `${head.value} is not within ${least}..${most}`);
   }
   return head.value;
 }
@@ -100,12 +103,17 @@ export function writeArrayCount(out: number[], count: number): void {
  * Appends an integer in its shortest form. Throws `DESC-RANGE` when the field of that range cannot hold it.
  */
 export function writeInt(out: number[], value: number | bigint, range: IntRange): void {
-  const exact = typeof value === 'bigint' || Number.isInteger(value) ? BigInt(value) : undefined;
-  if (exact === undefined || exact < range.least || exact > range.most) {
+  const isInteger = typeof value === 'bigint' || Number.isInteger(value);
+  if (!isInteger || value < range.least || value > range.most) {
     throw new UsageError('DESC-RANGE', `${value} is no integer within ${range.least}..${range.most}`);
   }
-  if (exact >= -32n && exact <= 0x7fn) out.push(Number(exact & 0xffn));
-  else if (exact >= 0n) writeWide(out, 0xcc, exact, (bits) => exact >> bits === 0n);
+  // Most are small, and bigints are slow.
+  if (value >= -32 && value <= 0x7f) {
+    out.push(Number(value) & 0xff);
+    return;
+  }
+  const exact = BigInt(value);
+  if (exact >= 0n) writeWide(out, 0xcc, exact, (bits) => exact >> bits === 0n);
   else writeWide(out, 0xd0, exact, (bits) => exact >= -(1n << (bits - 1n)));
 }
 
@@ -127,17 +135,19 @@ export function writeBin(out: number[], bytes: Uint8Array): void {
  * ext.
  */
 type Head =
-  | { kind: 'int'; value: bigint }
+  | { kind: 'int'; value: number | bigint }
   | { kind: 'array' | 'map'; objects: number }
   | { kind: 'str' | 'bin' | 'other'; sizeBytes: number };
 
 function takeHead(cursor: Cursor): Head {
-  const tag = takeBytes(cursor, 1)[0];
-  if (tag <= 0x7f) return { kind: 'int', value: BigInt(tag) };
+  checkLength(cursor, 1);
+  const tag = cursor.bytes[cursor.offset];
+  cursor.offset += 1;
+  if (tag <= 0x7f) return { kind: 'int', value: tag };
   if (tag <= 0x8f) return { kind: 'map', objects: (tag & 0x0f) * 2 };
   if (tag <= 0x9f) return { kind: 'array', objects: tag & 0x0f };
   if (tag <= 0xbf) return { kind: 'str', sizeBytes: tag & 0x1f };
-  if (tag >= 0xe0) return { kind: 'int', value: BigInt(tag - 0x100) };
+  if (tag >= 0xe0) return { kind: 'int', value: tag - 0x100 };
   return wideHead(cursor, WIDE_TAGS[tag - 0xc0]);
 }
 
@@ -159,28 +169,46 @@ function wideHead(cursor: Cursor, [what, widthBytes]: WideTag): Head {
   if (what === 'other') return { kind: 'other', sizeBytes: widthBytes };
   const value = takeUint(cursor, widthBytes);
   if (what === 'uint') return { kind: 'int', value };
-  if (what === 'int') return { kind: 'int', value: BigInt.asIntN(8 * widthBytes, value) };
+  if (what === 'int') return { kind: 'int', value: signed(value, 8 * widthBytes) };
   const size = Number(value);
   if (what === 'ext') return { kind: 'other', sizeBytes: size + 1 };
   if (what === 'str' || what === 'bin') return { kind: what, sizeBytes: size };
   return { kind: what, objects: what === 'map' ? 2 * size : size };
 }
 
-function takeUint(cursor: Cursor, widthBytes: number): bigint {
-  let value = 0n;
-  for (const byte of takeBytes(cursor, widthBytes)) value = (value << 8n) | BigInt(byte);
+/** A number up to 4 bytes wide, a bigint of 8. */
+function takeUint(cursor: Cursor, widthBytes: number): number | bigint {
+  if (widthBytes > 4) {
+    const high = BigInt(takeUint(cursor, 4));
+    return (high << 32n) | BigInt(takeUint(cursor, widthBytes - 4));
+  }
+  checkLength(cursor, widthBytes);
+  let value = 0;
+  for (const end = cursor.offset + widthBytes; cursor.offset < end; cursor.offset += 1)
+    value = value * 0x100 + cursor.bytes[cursor.offset];
   return value;
+}
+
+function signed(value: number | bigint, bits: number): number | bigint {
+  if (typeof value === 'bigint') return BigInt.asIntN(bits, value);
+  const unused = 32 - bits;
+  return (value << unused) >> unused;
 }
 
 /** A view of the next bytes. The claim is checked against what is there before anything is made of it. */
 function takeBytes(cursor: Cursor, sizeBytes: number): Uint8Array {
+  checkLength(cursor, sizeBytes);
+  const end = cursor.offset + sizeBytes;
+  const view = cursor.bytes.subarray(cursor.offset, end);
+  cursor.offset = end;
+  return view;
+}
+
+function checkLength(cursor: Cursor, sizeBytes: number): void {
   const end = cursor.offset + sizeBytes;
   if (end > cursor.bytes.length) {
     throw new UsageError('DESC-SHORT', `insufficient bytes: ${end} needed, ${cursor.bytes.length} there`);
   }
-  const view = cursor.bytes.subarray(cursor.offset, end);
-  cursor.offset = end;
-  return view;
 }
 
 function wrongType(wanted: string, head: Head): never {

@@ -9,11 +9,10 @@ import type {
   WorkStatus,
 } from './engine/host.ts';
 import { type NicTimes, wireNanos } from './profiles.ts';
-import type { WorkRequest } from './submission.ts';
 
 /**
- * Verbs without a NIC: queue pairs that take chains, land them in order, and put completions into a list. Times come from
- * a profile; nothing runs by itself, `landNext` lands what is due next.
+ * Verbs without a NIC: queue pairs that take chains and say when each is due to land. Times come from a profile; nothing
+ * runs by itself: verbs-land.ts lands what its caller says.
  */
 export interface VerbsSim {
   readonly times: NicTimes;
@@ -22,6 +21,10 @@ export interface VerbsSim {
   readonly regions: Map<number, SimRegion>;
   /** When the wire of each NIC is free again. */
   readonly wireFreeAt: Map<string, number>;
+  /** How many times slower than its profile a NIC is; 1 where nothing is said. */
+  readonly slowness: Map<string, number>;
+  /** Processes that have died: nothing reaches them, and what they had posted to be written is still on its way. */
+  readonly dead: Set<string>;
   /** The runs of the chain that lands; kept, so that landing allocates nothing. */
   runs: Float64Array;
   runCount: number;
@@ -37,8 +40,11 @@ export interface VerbsSim {
   nowNanos: number;
 }
 
-/** Copies `count` runs in order, triples of source offset, target offset, bytes, relative to the regions. Not to be kept. */
-export type Mover = (source: SimRegion, target: SimRegion, runs: Float64Array, count: number) => void;
+/**
+ * Copies `count` runs in order, triples of source offset, target offset, bytes, relative to the regions; false when they
+ * could not be. Not to be kept.
+ */
+export type Mover = (source: SimRegion, target: SimRegion, runs: Float64Array, count: number) => boolean;
 
 export interface ProcessCompletion {
   readonly processId: string;
@@ -58,7 +64,10 @@ export interface SimQueuePair {
   readonly nic: string;
   peer: SimQueuePair | null;
   receives: number;
+  /** In the error state: what is posted is flushed. */
   broken: boolean;
+  /** Its completions are lost: nobody sees one any more. */
+  silent: boolean;
   /** A SEND waits for a receive of the peer, and all behind it wait too. */
   stalled: boolean;
   freeAt: number;
@@ -66,13 +75,32 @@ export interface SimQueuePair {
   head: number;
 }
 
-interface Posted {
+/** What a NIC does to one chain besides landing it. */
+export type ChainFate =
+  | 'none'
+  /** It lands, but its acknowledgement is lost: the completion is an error. */
+  | 'ackLost'
+  /** It lands, and neither its completion nor any later one of the queue pair is seen. */
+  | 'silent'
+  /** The completion queue overflows: its completion is lost, and the queue pair is in the error state. */
+  | 'overflow'
+  /** It lands piece by piece, one for each call. */
+  | 'torn'
+  /** Its completion was there before it landed. */
+  | 'told';
+
+/** One chain or SEND on a send queue. */
+export interface Posted {
+  /** Nanoseconds. */
   readonly landAt: number;
   readonly chain: PostedChain | null;
   /** Work requests of the chain that were posted. */
   readonly end: number;
   readonly wrId: number;
   readonly message: Notification | null;
+  fate: ChainFate;
+  /** Of a torn chain: pieces that have landed. */
+  pieces: number;
 }
 
 const RUN_NUMBERS = 3;
@@ -85,6 +113,8 @@ export function createVerbs(times: NicTimes, move: Mover): VerbsSim {
     queuePairs: new Map(),
     regions: new Map(),
     wireFreeAt: new Map(),
+    slowness: new Map(),
+    dead: new Set(),
     runs: new Float64Array(RUN_NUMBERS * RUNS_FIRST),
     runCount: 0,
     completions: [],
@@ -96,7 +126,7 @@ export function createVerbs(times: NicTimes, move: Mover): VerbsSim {
   };
 }
 
-type VerbsPart = Pick<
+export type VerbsPart = Pick<
   Host,
   | 'createQueuePair'
   | 'connectQueuePair'
@@ -110,26 +140,21 @@ type VerbsPart = Pick<
 
 /** The verbs of one process. Processes that name their NICs alike share them. */
 export function verbsOf(sim: VerbsSim, processId: string, nicName: (nic: number) => string): VerbsPart {
-  const queuePairOf = (qpn: number): SimQueuePair => {
-    const queuePair = sim.queuePairs.get(qpn);
-    believe(queuePair !== undefined, 'INV-VERBS-1', `queue pair ${qpn} does not exist`);
-    return queuePair;
-  };
   return {
     createQueuePair: (nic) => addQueuePair(sim, processId, nicName(nic)),
     connectQueuePair: (qpn, remote) => {
-      queuePairOf(qpn).peer = sim.queuePairs.get(remote.qpn) ?? null;
+      queuePairOf(sim, qpn).peer = sim.queuePairs.get(remote.qpn) ?? null;
     },
     destroyQueuePair: (qpn) => {
       sim.queuePairs.delete(qpn);
     },
     postReceives: (qpn, count) => {
-      const queuePair = queuePairOf(qpn);
+      const queuePair = queuePairOf(sim, qpn);
       queuePair.receives += count;
       if (queuePair.peer !== null) queuePair.peer.stalled = false;
     },
-    postSend: (qpn, chain) => postChain(sim, queuePairOf(qpn), chain),
-    postNotification: (qpn, wrId, message) => postMessage(sim, queuePairOf(qpn), wrId, message),
+    postSend: (qpn, chain) => postChain(sim, queuePairOf(sim, qpn), chain),
+    postNotification: (qpn, wrId, message) => postMessage(sim, queuePairOf(sim, qpn), wrId, message),
     registerRegion: (nic, address, bytes) => addRegion(sim, nicName(nic), address, bytes),
     deregisterRegion: (_, region) => {
       sim.regions.delete(region.lkey);
@@ -137,11 +162,35 @@ export function verbsOf(sim: VerbsSim, processId: string, nicName: (nic: number)
   };
 }
 
+export function queuePairOf(sim: VerbsSim, qpn: number): SimQueuePair {
+  const queuePair = sim.queuePairs.get(qpn);
+  believe(queuePair !== undefined, 'INV-VERBS-1', `queue pair ${qpn} does not exist`);
+  return queuePair;
+}
+
+/** A process has died. Its peers' retries find nobody from now on, those for want of a receive too. */
+export function endProcess(sim: VerbsSim, processId: string): void {
+  sim.dead.add(processId);
+  for (const queuePair of sim.queuePairs.values())
+    if (queuePair.peer?.processId === processId) queuePair.stalled = false;
+}
+
 function addQueuePair(sim: VerbsSim, processId: string, nic: string): RdmaEndpointHandle {
   const qpn = sim.nextQpn;
   sim.nextQpn += 1;
-  const fresh = { peer: null, receives: 0, broken: false, stalled: false, freeAt: 0, queue: [], head: 0 };
-  sim.queuePairs.set(qpn, { qpn, processId, nic, ...fresh });
+  sim.queuePairs.set(qpn, {
+    qpn,
+    processId,
+    nic,
+    peer: null,
+    receives: 0,
+    broken: false,
+    silent: false,
+    stalled: false,
+    freeAt: 0,
+    queue: [],
+    head: 0,
+  });
   return { ...emptyRegEndpoint().eph, qpn };
 }
 
@@ -166,167 +215,44 @@ function postChain(sim: VerbsSim, queuePair: SimQueuePair, chain: PostedChain): 
   sim.nowNanos += sim.times.postNanos;
   const postedEnd = first + outcome.posted;
   let bytes = 0;
-  for (let at = first; at < postedEnd; at += 1) bytes += workRequests[at].bytes;
-  const landAt = schedule(sim, queuePair, outcome.posted, bytes) + sim.times.baseNanos[operation];
-  if (outcome.posted > 0)
-    queuePair.queue.push({ landAt, chain, end: postedEnd, wrId: tailId, message: null });
+  for (let at = first; at < postedEnd; at += 1) bytes += workRequests[at]!.bytes;
+  const landAt = schedule(sim, queuePair, outcome.posted, bytes, operation);
+  if (outcome.posted > 0) enqueue(queuePair, landAt, chain, postedEnd, tailId, null);
   return outcome;
 }
 
-/** When work is off the wire: a queue pair paces it, the NIC's wire is shared. */
-function schedule(sim: VerbsSim, queuePair: SimQueuePair, workRequests: number, bytes: number): number {
-  const { nowNanos, times, wireFreeAt } = sim;
-  queuePair.freeAt = Math.max(queuePair.freeAt, nowNanos) + workRequests * times.queuePairNanos;
-  const wireAt = Math.max(wireFreeAt.get(queuePair.nic) ?? 0, nowNanos) + wireNanos(times, bytes);
+function enqueue(
+  { queue }: SimQueuePair,
+  landAt: number,
+  chain: PostedChain | null,
+  end: number,
+  wrId: number,
+  message: Notification | null,
+): void {
+  queue.push({ landAt, chain, end, wrId, message, fate: 'none', pieces: 0 });
+}
+
+/** When work has landed: a queue pair paces it, the NIC's wire is shared, then comes the base latency. */
+function schedule(
+  sim: VerbsSim,
+  queuePair: SimQueuePair,
+  workRequests: number,
+  bytes: number,
+  operation: 'read' | 'write',
+): number {
+  const { nowNanos, times, wireFreeAt, slowness } = sim;
+  const slow = slowness.get(queuePair.nic) ?? 1;
+  queuePair.freeAt = Math.max(queuePair.freeAt, nowNanos) + workRequests * times.queuePairNanos * slow;
+  const wireAt =
+    Math.max(wireFreeAt.get(queuePair.nic) ?? 0, nowNanos) + wireNanos(times, bytes, operation) * slow;
   wireFreeAt.set(queuePair.nic, wireAt);
-  return Math.max(queuePair.freeAt, wireAt);
+  return Math.max(queuePair.freeAt, wireAt) + times.baseNanos[operation] * slow;
 }
 
 function postMessage(sim: VerbsSim, queuePair: SimQueuePair, wrId: number, message: Notification): number {
   const failure = takePostFailure(sim, 0);
   if (failure !== null) return failure.errno;
   sim.nowNanos += sim.times.postNanos;
-  const landAt = schedule(sim, queuePair, 1, 0) + sim.times.baseNanos.write;
-  queuePair.queue.push({ landAt, chain: null, end: 0, wrId, message });
+  enqueue(queuePair, schedule(sim, queuePair, 1, 0, 'write'), null, 0, wrId, message);
   return 0;
-}
-
-/** Lands what is due next over all queue pairs; false when nothing can. Its completions are in the list then. */
-export function landNext(sim: VerbsSim): boolean {
-  let next: SimQueuePair | null = null;
-  for (const queuePair of sim.queuePairs.values()) {
-    if (queuePair.stalled || queuePair.head === queuePair.queue.length) continue;
-    if (next === null || dueAt(queuePair) < dueAt(next)) next = queuePair;
-  }
-  if (next === null) return false;
-  land(sim, next);
-  return true;
-}
-
-/** When the head of a queue pair that has one is due. */
-function dueAt({ queue, head }: SimQueuePair): number {
-  return queue[head].landAt;
-}
-
-function land(sim: VerbsSim, queuePair: SimQueuePair): void {
-  const posted = queuePair.queue[queuePair.head];
-  if (posted.chain !== null) landChain(sim, queuePair, posted.chain, posted.end);
-  else if (!landMessage(sim, queuePair, posted)) {
-    queuePair.stalled = true;
-    return;
-  }
-  queuePair.head += 1;
-  if (queuePair.head === queuePair.queue.length) queuePair.queue.length = queuePair.head = 0;
-  sim.nowNanos = Math.max(sim.nowNanos, posted.landAt);
-}
-
-/** Work request by work request; the bytes of those that are fine move together at the end. */
-function landChain(sim: VerbsSim, queuePair: SimQueuePair, chain: PostedChain, end: number): void {
-  const { signaled, workRequests, operation } = chain;
-  const local = regionFor(sim, chain.lkey, queuePair.nic);
-  const remote = regionFor(sim, chain.rkey, queuePair.peer?.nic);
-  const isUp = isPeerUp(sim, queuePair);
-  sim.runCount = 0;
-  for (let at = chain.first; at < end; at += 1) {
-    const status =
-      earlyFailure(sim, queuePair, isUp) ??
-      takeRuns(sim, workRequests[at], operation === 'write', local, remote);
-    const isTail = signaled && at === chain.end - 1;
-    if (status !== 'SUCCESS') queuePair.broken = true;
-    if (isTail) tell(sim, queuePair, 'data', chain.tailId, status);
-    else if (status !== 'SUCCESS') tell(sim, queuePair, 'data', chain.innerId, status);
-  }
-  if (sim.runCount === 0) return;
-  if (operation === 'write') sim.move(local!, remote!, sim.runs, sim.runCount);
-  else sim.move(remote!, local!, sim.runs, sim.runCount);
-}
-
-/** A key is good on its own NIC alone. */
-function regionFor(sim: VerbsSim, key: number, nic: string | undefined): SimRegion | null {
-  const region = sim.regions.get(key);
-  return region !== undefined && region.nic === nic ? region : null;
-}
-
-/** Adds the copies of one work request, if both sides hold it. */
-function takeRuns(
-  sim: VerbsSim,
-  { remoteOffset, bytes, sges }: WorkRequest,
-  isWrite: boolean,
-  local: SimRegion | null,
-  remote: SimRegion | null,
-): WorkStatus {
-  if (bytes === 0) return 'SUCCESS';
-  if (local === null) return 'LOC_PROT_ERR';
-  for (let index = 0; index < sges.length; index += 1) {
-    if (!fits(local, sges[index].offset, sges[index].bytes)) return 'LOC_PROT_ERR';
-  }
-  if (remote === null || !fits(remote, remoteOffset, bytes)) return 'REM_ACCESS_ERR';
-  let at = remoteOffset;
-  for (let index = 0; index < sges.length; index += 1) {
-    const sge = sges[index];
-    if (isWrite) addRun(sim, sge.offset, at, sge.bytes);
-    else addRun(sim, at, sge.offset, sge.bytes);
-    at += sge.bytes;
-  }
-  return 'SUCCESS';
-}
-
-function addRun(sim: VerbsSim, source: number, target: number, bytes: number): void {
-  const first = sim.runCount * RUN_NUMBERS;
-  if (first === sim.runs.length) {
-    const longer = new Float64Array(first * 2);
-    longer.set(sim.runs);
-    sim.runs = longer;
-  }
-  const { runs } = sim;
-  runs[first] = source;
-  runs[first + 1] = target;
-  runs[first + 2] = bytes;
-  sim.runCount += 1;
-}
-
-function isPeerUp(sim: VerbsSim, { peer }: SimQueuePair): boolean {
-  return peer !== null && !peer.broken && sim.queuePairs.has(peer.qpn);
-}
-
-/** A broken queue pair flushes; one that is told to fail does so; one whose peer is gone finds nobody. */
-function earlyFailure(sim: VerbsSim, queuePair: SimQueuePair, isUp: boolean): WorkStatus | null {
-  if (queuePair.broken) return 'WR_FLUSH_ERR';
-  const told = sim.failing.size === 0 ? undefined : sim.failing.get(queuePair.qpn);
-  if (told === undefined) return isUp ? null : 'RETRY_EXC_ERR';
-  sim.failing.delete(queuePair.qpn);
-  return told;
-}
-
-function fits(region: SimRegion, offset: number, bytes: number): boolean {
-  return offset >= 0 && offset + bytes <= region.bytes;
-}
-
-/** False when the peer has no receive left: the SEND is tried again for ever. */
-function landMessage(sim: VerbsSim, queuePair: SimQueuePair, posted: Posted): boolean {
-  const status = earlyFailure(sim, queuePair, isPeerUp(sim, queuePair));
-  if (status !== null) {
-    queuePair.broken = true;
-    tell(sim, queuePair, 'send', posted.wrId, status);
-    return true;
-  }
-  const peer = queuePair.peer!;
-  if (peer.receives === 0) return false;
-  peer.receives -= 1;
-  tell(sim, queuePair, 'send', posted.wrId, 'SUCCESS');
-  const { qpn, processId } = peer;
-  const completion = { qpn, opcode: 'recv', wrId: 0, status: 'SUCCESS', message: posted.message! } as const;
-  sim.completions.push({ processId, completion });
-  return true;
-}
-
-function tell(
-  sim: VerbsSim,
-  queuePair: SimQueuePair,
-  opcode: WorkCompletion['opcode'],
-  wrId: number,
-  status: WorkStatus,
-): void {
-  const { qpn, processId } = queuePair;
-  sim.completions.push({ processId, completion: { qpn, opcode, wrId, status } });
 }

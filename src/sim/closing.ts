@@ -24,12 +24,12 @@ export function judgeEnd(core: Core, cluster: Cluster, nic: NicSide): void {
     for (const rank of ranks)
       judgeCensus(core, rank, `${role} rank tables`, cluster.ranks.get(rank)!.connector.census());
   }
-  for (const { posted, initiator } of nic.queuePairs()) {
-    if (posted === 0 || core.isDead(initiator)) continue;
+  for (const { actor, slots } of nic.slotsTaken()) {
+    if (slots === 0 || core.isDead(actor)) continue;
     core.fail(
       'I3',
       'send queue',
-      `${posted} send-queue slots of ${nameOf(core, initiator)} are still taken at the end`,
+      `${slots} send-queue slots of ${nameOf(core, actor)} are still taken at the end`,
     );
   }
 }

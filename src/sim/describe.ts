@@ -2,6 +2,9 @@ import { decode } from '@msgpack/msgpack';
 import type { Topology } from '../base/topology.ts';
 import type { Effect, Input } from '../wire/machine.ts';
 import type { Message } from '../wire/messages.ts';
+import { FATE } from './nic-fates.ts';
+import type { Flight } from './nic-lanes.ts';
+import type { NicEvent } from './nic-side.ts';
 
 /** Words for a person. Only called for recorded runs. */
 
@@ -130,5 +133,41 @@ function describeNote(note: Extract<Effect, { kind: 'note' }>['note']): string {
       return `reads a wrong cell of request ${note.request} in layer ${note.layer}`;
     default:
       return '';
+  }
+}
+
+const FATE_NAMES = new Map<number, string>(Object.entries(FATE).map(([name, fate]) => [fate, name]));
+
+/** What lands, or what the NIC does to it. */
+export function describeLanding({ open, chain, message, fate }: Flight, from: string): string {
+  const fault = fate === FATE.none ? '' : `FAULT ${FATE_NAMES.get(fate)}: `;
+  if (message !== null)
+    return `${fault}notification of the engine's transfer ${message.id} from ${from} arrives here`;
+  if (open === null)
+    return `${fault}an empty write from ${from} arrives here, which gives send-queue slots back`;
+  const { batch } = open;
+  return `${fault}${chain!.end - chain!.first} ${batch.operation}s of layer ${batch.layer} (transfer ${batch.transfer}) from ${from} land here, blocks ${batch.remoteBlocks.join(' ')}`;
+}
+
+/** What the engine of a rank is told. */
+export function describeNicEvent(event: NicEvent): string {
+  switch (event.kind) {
+    case 'entry': {
+      const { completion, open } = event;
+      const { opcode, status } = completion;
+      if (open !== null)
+        return `sees the completion of layer ${open.batch.layer} (transfer ${open.batch.transfer}): ${status}`;
+      return opcode === 'recv'
+        ? 'sees a notification come in'
+        : `sees the completion of a notification: ${status}`;
+    }
+    case 'ended': {
+      const { batch, status } = event.open;
+      return `sees that the batch of layer ${batch.layer} (transfer ${batch.transfer}) has ended: status ${status.code}, ${status.message}`;
+    }
+    case 'timer':
+      return 'its engine has waited long enough for send-queue credit';
+    case 'overflow':
+      return 'its engine hears that a completion queue has overflowed';
   }
 }

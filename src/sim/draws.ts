@@ -18,6 +18,8 @@ export interface Setup {
   readonly decodeLookAhead: number;
   readonly queuePairs: number;
   readonly sendQueueDepth: number;
+  /** The engines notify the target of each batch. */
+  readonly notifies: boolean;
   readonly requests: readonly RequestSetup[];
 }
 
@@ -43,7 +45,7 @@ export interface Profile {
   readonly corruption: number;
   readonly strays: number;
   readonly crash: boolean;
-  /** One batch in `64 >> nic` meets a fault of the NIC; 0 for none. */
+  /** One post in `64 >> nic` meets a fault of the NIC; 0 for none. */
   readonly nic: number;
 }
 
@@ -72,6 +74,7 @@ const SHAPE = {
   queuePairs: 10,
   depth: 11,
   requests: 12,
+  notifies: 13,
 } as const;
 const WORK = { promptTokens: 0, outputTokens: 1, gap: 2, ordinary: 3, family: 4, sharedBlocks: 5 } as const;
 const RISK = {
@@ -151,6 +154,7 @@ export function drawSetup(scenario: Scenario, tape: Tape): Setup {
     decodeLookAhead: lookAhead & 2 ? 3 : 0,
     queuePairs: 1 + shape(SHAPE.queuePairs, scenario.queuePairsMax),
     sendQueueDepth: pick(SHAPE.depth, scenario.sendQueueDepths),
+    notifies: scenario.notifications && shape(SHAPE.notifies, 4) === 1,
     requests: drawRequests(scenario, tape, count),
   };
 }

@@ -1,154 +1,327 @@
 import { believe } from '../base/failure.ts';
-import { below, finish, mix } from '../base/mix.ts';
+import { mix } from '../base/mix.ts';
 import type { ActorId } from '../base/topology.ts';
 import { StatusCode } from '../io/codes.ts';
-import type { Connection, MemoryRegion } from '../io/fabric.ts';
 import {
-  bytesOf,
-  createQueuePair,
-  type Flight,
-  landMicros,
-  postBatch,
-  type QueuePair,
-  retire,
-} from '../io/nic.ts';
+  asyncEvent,
+  atTime,
+  complete,
+  resetQueuePairs,
+  sessionTransfer,
+  timerFired,
+} from '../io/engine/engine.ts';
+import type { Notification, PostedChain, PostOutcome, WorkCompletion } from '../io/engine/host.ts';
+import type { Connection, MemoryRegion } from '../io/fabric.ts';
+import type { BatchEntries } from '../io/submission.ts';
+import { updateStatus } from '../io/transfer-status.ts';
+import {
+  createVerbs,
+  endProcess,
+  type SimRegion,
+  type VerbsPart,
+  type VerbsSim,
+  verbsOf,
+} from '../io/verbs-sim.ts';
 import type { Effect, PostedBatch } from '../wire/machine.ts';
 import type { Core } from './core.ts';
+import { chainPosted, endSeen, isUntold, type OpenBatch, openBatch, targetIsSafe } from './nic-batches.ts';
+import {
+  createRankEngine,
+  lendAnew,
+  openSession,
+  type RankEngine,
+  renewKey,
+  slotsTaken,
+} from './nic-engines.ts';
+import { chainFateOf, drawFate, drawSlowness, FATE, type Fate } from './nic-fates.ts';
+import {
+  cancelLane,
+  createLane,
+  type Flight,
+  type Lane,
+  land,
+  landOwed,
+  launch,
+  SEND_KIND,
+} from './nic-lanes.ts';
 import { HAPPENING } from './ready-set.ts';
-import type { NicFaultName } from './scenario.ts';
 import { DRAW } from './tape.ts';
 
-/** What the NIC does to a batch. The numbers are tape values: add at the end, never renumber. */
-const NIC_FATE: { readonly [name in NicFaultName | 'none']: number } = {
-  none: 0,
-  error: 1,
-  ackLost: 2,
-  silent: 3,
-  torn: 4,
-  early: 5,
-};
+/** What a rank's engine is told, as an entry of the ready set. */
+export type NicEvent =
+  /** An entry of a completion queue; `open` is the batch it is about, if it is one's. */
+  | { readonly kind: 'entry'; readonly completion: WorkCompletion; readonly open: OpenBatch | null }
+  /** A batch has ended without an entry of its own. */
+  | { readonly kind: 'ended'; readonly open: OpenBatch }
+  | { readonly kind: 'timer'; readonly timer: number }
+  /** The completion queue of a queue pair has overflowed. */
+  | { readonly kind: 'overflow'; readonly qpn: number };
 
-/** Between the two halves of a torn write. */
-const TORN_MICROS = 12;
-
-/** A batch that has ended, and how. */
-export interface EndedFlight {
-  readonly flight: Flight;
-  readonly code: StatusCode;
+/** Where a rank's memory lies in that of the run. */
+interface Place {
+  readonly regionStart: number;
+  readonly regionEnd: number;
 }
 
-/** The NICs of all ranks: queue pairs, batches on their way, and the fabric that moves the bytes when they land. */
+/** From a landing or a failure to its being seen. */
+const SEEN_MICROS = 1;
+const ENOMEM = 12;
+const REFUSED: ReadonlySet<Fate> = new Set([FATE.refused, FATE.partlyRefused]);
+
+/** The NICs of all ranks and the engine on each: what is posted, lands and completes, one happening each. */
 export class NicSide {
   readonly #core: Core;
+  readonly #sim: VerbsSim;
+  readonly #ranks = new Map<ActorId, RankEngine>();
+  readonly #actors = new Map<string, ActorId>();
+  readonly #places = new Map<ActorId, Place>();
   readonly #regions = new Map<ActorId, MemoryRegion>();
   readonly #connections = new Map<number, Connection>();
-  readonly #queuePairs = new Map<number, QueuePair[]>();
-  /** Per (initiator, target): connections of an earlier epoch were fenced off. */
-  readonly #epochs = new Map<number, number>();
+  readonly #lanes = new Map<number, Lane>();
+  /** When the last entry of each queue pair's completion queue is seen. */
+  readonly #seenAt = new Map<number, number>();
+  #landing: Flight | null = null;
 
   constructor(core: Core) {
     this.#core = core;
-  }
-
-  register(actor: ActorId, start: number, end: number): void {
-    this.#regions.set(actor, this.#core.spec.fabric.registerMemory(actor, start, end));
-  }
-
-  /** Makes new queue pairs in place of the old ones, whose batches end with errors; of an old epoch they are no good. */
-  connect(actor: ActorId, effect: Extract<Effect, { kind: 'connect' }>): void {
-    const { peer, queuePairs: count, sendQueueDepth, epoch } = effect;
-    const pair = actor * this.#core.actorCount + peer;
-    this.#break(pair);
-    const queuePairs = Array.from({ length: count }, (_, index) =>
-      createQueuePair(actor, peer, index, sendQueueDepth),
+    this.#sim = createVerbs(core.spec.nic, (source, target, runs, count) =>
+      this.#move(source, target, runs, count),
     );
-    for (const queuePair of queuePairs) queuePair.broken = epoch < (this.#epochs.get(pair) ?? 0);
-    this.#queuePairs.set(pair, queuePairs);
-    const connection = this.#core.spec.fabric.connect(this.#regions.get(actor)!, this.#regions.get(peer)!);
-    this.#connections.set(pair, connection);
+  }
+
+  register(actor: ActorId, regionStart: number, regionEnd: number): void {
+    const core = this.#core;
+    const { fabric } = core.spec;
+    const name = this.#nameOf(actor);
+    this.#regions.set(actor, fabric.registerMemory(actor, regionStart, regionEnd));
+    this.#actors.set(name, actor);
+    this.#sim.slowness.set(name, drawSlowness(core, actor));
+    this.#places.set(actor, { regionStart, regionEnd });
+  }
+
+  /** The engine of a rank, made when it is first needed. */
+  #rankOf(actor: ActorId): RankEngine {
+    let rank = this.#ranks.get(actor);
+    if (rank === undefined) {
+      rank = this.#createRank(actor);
+      this.#ranks.set(actor, rank);
+    }
+    return rank;
+  }
+
+  #createRank(actor: ActorId): RankEngine {
+    const core = this.#core;
+    const { setup, fidelity } = core.spec;
+    const name = this.#nameOf(actor);
+    const verbs = this.#verbsOf(actor, name);
+    const arm = (timer: number, at: number): void => {
+      core.push(HAPPENING.engineTimer, actor, at, timer, 0, null, {
+        kind: 'timer',
+        timer,
+      } satisfies NicEvent);
+    };
+    const engineAt = (key: string): RankEngine['engine'] | null => {
+      const peer = this.#actors.get(key);
+      return peer === undefined || core.isDead(peer) ? null : this.#rankOf(peer).engine;
+    };
+    const place = this.#places.get(actor)!;
+    return createRankEngine({ actor, name, setup, fidelity, ...place, verbs, arm, engineAt });
+  }
+
+  // --- what a rank's machine asks for --------------------------------------------------------------------------------
+
+  connect(actor: ActorId, { peer, epoch }: Extract<Effect, { kind: 'connect' }>): void {
+    const rank = this.#wake(actor);
+    openSession(rank, this.#rankOf(peer), epoch);
   }
 
   post(actor: ActorId, batch: PostedBatch): void {
     const core = this.#core;
     core.fold(mix(mix(batch.transfer, batch.layer), batch.runs.length));
     for (const run of batch.runs) core.fold(run);
-    const flight = this.#accept(actor, batch);
-    const { queuePair } = flight;
-    // What is posted to a broken queue pair cannot land, so it endangers no block.
-    flight.counts = !queuePair.broken;
-    if (flight.counts) core.judge.posted(actor, batch);
-    flight.fate = this.#drawFate(actor, batch);
-    const held = core.delay(DRAW.landDelay, actor, batch.layer, batch.transfer);
-    const at = Math.max(core.now + landMicros(core.spec.nic, batch) + held, queuePair.lastLandAt);
-    queuePair.lastLandAt = at;
-    core.push(HAPPENING.land, batch.peer, at, aboutBatch(batch), held, null, flight);
-    if (flight.fate !== NIC_FATE.early || queuePair.broken) return;
-    this.#endLater(flight, StatusCode.SUCCESS);
+    const rank = this.#wake(actor);
+    const { queuePairs } = core.spec.setup;
+    const hasQueuePair = Number.isInteger(batch.queuePair) && batch.queuePair >= 0;
+    const session = hasQueuePair ? (rank.sessions.get(batch.peer) ?? null) : null;
+    const open = openBatch(actor, batch);
+    // The id chooses the queue pair: chains go round them from there on.
+    const transferId = rank.nextTransfer++ * queuePairs + (hasQueuePair ? batch.queuePair % queuePairs : 0);
+    rank.open.set(transferId, open);
+    const { operation } = batch;
+    const { status } = open;
+    if (session === null) updateStatus(status, StatusCode.ERR_BAD_STATE, 'no session');
+    else {
+      const entries = entriesOf(batch.runs);
+      open.call = sessionTransfer(rank.engine, session, { operation, entries, transferId, status });
+    }
+    this.#tellLater(rank);
   }
 
-  #drawFate(actor: ActorId, batch: PostedBatch): number {
-    const { tape, profile, replaying, nicFaults } = this.#core.spec;
-    if (!replaying && profile.nic === 0) return NIC_FATE.none;
-    const occurrence = this.#core.occurrences.next(DRAW.nicFate, actor, batch.layer, batch.transfer);
-    const pick = (hash: number): number => {
-      if (below(hash, 64 >> profile.nic) !== 0 || nicFaults.length === 0) return NIC_FATE.none;
-      return NIC_FATE[nicFaults[below(finish(hash), nicFaults.length)]!];
-    };
-    const fate = tape.choose(DRAW.nicFate, actor, batch.layer, batch.transfer, occurrence, pick);
-    if (fate !== NIC_FATE.none) this.#core.judge.disturbed();
-    return fate;
+  /** Takes back what the target lent to the initiator: what has not landed by now is refused for its key. */
+  fence(target: ActorId, initiator: ActorId, epoch: number): void {
+    lendAnew(this.#wake(target), initiator, epoch);
+    this.#forgetDanger(target, initiator);
   }
 
-  /** Takes the batch; one without a connection or beyond the send queue's depth will only ever end with an error. */
-  #accept(actor: ActorId, batch: PostedBatch): Flight {
-    const queuePair = this.#queuePairs.get(actor * this.#core.actorCount + batch.peer)?.[batch.queuePair];
-    const flight = queuePair === undefined ? null : postBatch(queuePair, batch);
-    if (flight !== null) return flight;
-    const refused = createQueuePair(actor, batch.peer, batch.queuePair, batch.runs.length / 3);
-    refused.broken = true;
-    return postBatch(refused, batch)!;
+  /** Takes the initiator's queue pairs down: the same, for completions that never came too. */
+  reset(initiator: ActorId, target: ActorId): void {
+    const rank = this.#wake(initiator);
+    resetQueuePairs(rank.engine, this.#nameOf(target));
+    this.#tellLater(rank);
   }
 
-  /** The batch reaches its target; or not at all when the queue pair is broken or the target is gone. */
+  /** A rank has died: nothing reaches it, nobody there looks; what it had posted to be written still lands. */
+  died(actor: ActorId): void {
+    endProcess(this.#sim, this.#nameOf(actor));
+    for (const lane of this.#lanes.values()) if (lane.target === actor) landOwed(this.#core, lane);
+  }
+
+  // --- happenings ----------------------------------------------------------------------------------------------------
+
   land(flight: Flight): void {
+    const { lane } = flight;
+    const isHead = lane.flights[0] === flight;
+    if (isHead && flight.fate === FATE.staleKey) this.#renewKey(lane);
+    this.#landing = flight;
+    const hasEnded = land(this.#core, this.#sim, flight);
+    this.#landing = null;
+    for (const { processId, completion } of this.#sim.completions.splice(0))
+      this.#seeLater(this.#actors.get(processId)!, {
+        kind: 'entry',
+        completion,
+        open: openOf(completion, flight),
+      });
+    if (hasEnded && flight.fate === FATE.overflow)
+      this.#seeLater(lane.initiator, { kind: 'overflow', qpn: lane.queuePair.qpn });
+  }
+
+  /** An engine is told something; `tell` hears of each batch that has ended with it. */
+  see(actor: ActorId, event: NicEvent, tell: (batch: PostedBatch, code: StatusCode) => void): void {
     const core = this.#core;
-    const { batch, queuePair } = flight;
-    if (flight.landed) return;
-    if (core.isDead(batch.peer) || flight.fate === NIC_FATE.error) queuePair.broken = true;
-    const orphan = core.isDead(queuePair.initiator);
-    // A dead initiator's writes may still be in the network; what it wanted to read has nowhere to go.
-    if (queuePair.broken || (orphan && batch.operation === 'read')) return this.#endBadly(flight);
-    if (!orphan) core.judge.landed(queuePair.initiator, batch);
-    if (flight.fate === NIC_FATE.torn) return this.#landHalf(flight);
-    const code = this.#move(queuePair.initiator, batch);
-    this.#untouchable(flight);
-    if (flight.fate === NIC_FATE.silent) queuePair.silent = true;
-    if (code !== StatusCode.SUCCESS || flight.fate === NIC_FATE.ackLost) queuePair.broken = true;
-    if (!queuePair.silent) this.#endLater(flight, queuePair.broken ? StatusCode.ERR_RDMA_OP : code);
+    if (event.kind === 'ended') endSeen(core, event.open);
+    if (core.isDead(actor)) return;
+    if (event.kind === 'ended') return tell(event.open.batch, event.open.status.code);
+    const rank = this.#wake(actor);
+    if (event.kind === 'entry') complete(rank.engine, event.completion);
+    else if (event.kind === 'timer') timerFired(rank.engine, event.timer, core.now);
+    else asyncEvent(rank.engine, event.qpn, 'CQ_ERR');
+    for (const open of takeUntold(rank)) {
+      endSeen(core, open);
+      tell(open.batch, open.status.code);
+    }
   }
 
-  /** The first half lands now; the other a little later, and whoever looks in between sees a torn write. */
-  #landHalf(flight: Flight): void {
-    const { batch, queuePair } = flight;
-    const half = Math.ceil(batch.runs.length / 6) * 3;
-    flight.fate = NIC_FATE.none;
-    this.#move(queuePair.initiator, { ...batch, runs: batch.runs.slice(0, half) });
-    const at = Math.max(this.#core.now + TORN_MICROS, queuePair.lastLandAt);
-    queuePair.lastLandAt = at;
-    this.#core.push(HAPPENING.land, batch.peer, at, aboutBatch(batch), TORN_MICROS, null, flight);
+  /** Ranks with send-queue slots that are taken, and how many. */
+  slotsTaken(): { readonly actor: ActorId; readonly slots: number }[] {
+    return [...this.#ranks.values()].map((rank) => ({ actor: rank.actor, slots: slotsTaken(rank) }));
   }
 
-  #endBadly(flight: Flight): void {
-    this.#untouchable(flight);
-    this.#endLater(flight, StatusCode.ERR_RDMA_OP);
+  // --- posting -------------------------------------------------------------------------------------------------------
+
+  #verbsOf(actor: ActorId, name: string): VerbsPart {
+    const verbs = verbsOf(this.#sim, name, () => name);
+    return {
+      ...verbs,
+      destroyQueuePair: (qpn) => {
+        const lane = this.#lanes.get(qpn);
+        this.#lanes.delete(qpn);
+        verbs.destroyQueuePair(qpn);
+        if (lane !== undefined) cancelLane(this.#core, lane);
+      },
+      postReceives: (qpn, count) => {
+        verbs.postReceives(qpn, count);
+        const sender = this.#sim.queuePairs.get(qpn)?.peer;
+        const lane = sender === undefined || sender === null ? undefined : this.#lanes.get(sender.qpn);
+        if (lane !== undefined) landOwed(this.#core, lane);
+      },
+      postSend: (qpn, chain) => this.#postChain(actor, verbs, qpn, chain),
+      postNotification: (qpn, wrId, message) => this.#postMessage(actor, verbs, qpn, wrId, message),
+    };
   }
 
-  /** Has the fabric move the bytes, and waits for it. */
-  #move(initiator: ActorId, batch: PostedBatch): StatusCode {
-    const { fabric, observer } = this.#core.spec;
-    observer?.moved(bytesOf(batch));
-    const connection = this.#connections.get(initiator * this.#core.actorCount + batch.peer)!;
-    fabric.post(connection, batch.operation, batch.runs, batch.tag);
+  #postChain(actor: ActorId, verbs: VerbsPart, qpn: number, chain: PostedChain): PostOutcome {
+    const core = this.#core;
+    const open = this.#ranks.get(actor)!.open.get(chain.transferId) ?? null;
+    const fate =
+      open === null ? FATE.none : drawFate(core, actor, open.batch.layer, open.batch.transfer, false);
+    if (REFUSED.has(fate)) this.#refuse(fate === FATE.refused ? 0 : (chain.end - chain.first) >>> 1);
+    const outcome = verbs.postSend(qpn, chain);
+    if (outcome.posted === 0) return outcome;
+    const lane = this.#laneOf(qpn, actor);
+    const posted = lane.queuePair.queue.at(-1)!;
+    posted.fate = chainFateOf(fate);
+    const flight: Flight = { lane, chain, message: null, open, fate, cancelled: false };
+    if (open !== null) chainPosted(core, open, lane.queuePair.broken || !this.#sim.regions.has(chain.rkey));
+    launch(core, flight, posted);
+    if (posted.fate === 'told') {
+      const completion = { qpn, opcode: 'data', wrId: chain.tailId, status: 'SUCCESS' } as const;
+      this.#seeLater(actor, { kind: 'entry', completion, open });
+    }
+    return outcome;
+  }
+
+  #postMessage(actor: ActorId, verbs: VerbsPart, qpn: number, wrId: number, message: Notification): number {
+    const core = this.#core;
+    const fate = drawFate(core, actor, SEND_KIND + message.qpIndex, message.id, true);
+    if (REFUSED.has(fate)) this.#refuse(0);
+    const errno = verbs.postNotification(qpn, wrId, message);
+    if (errno !== 0) return errno;
+    const lane = this.#laneOf(qpn, actor);
+    const posted = lane.queuePair.queue.at(-1)!;
+    posted.fate = chainFateOf(fate);
+    const open = this.#ranks.get(actor)!.open.get(message.id) ?? null;
+    launch(core, { lane, chain: null, message, open, fate, cancelled: false }, posted);
+    return 0;
+  }
+
+  #refuse(posted: number): void {
+    this.#sim.postFailure = { posted, errno: ENOMEM };
+  }
+
+  #laneOf(qpn: number, initiator: ActorId): Lane {
+    let lane = this.#lanes.get(qpn);
+    if (lane === undefined) {
+      const { peer } = this.#sim.queuePairs.get(qpn)!;
+      lane = createLane(this.#sim, qpn, initiator, this.#actors.get(peer!.processId)!);
+      this.#lanes.set(qpn, lane);
+    }
+    return lane;
+  }
+
+  // --- landing -------------------------------------------------------------------------------------------------------
+
+  #renewKey({ initiator, target }: Lane): void {
+    renewKey(this.#rankOf(target), initiator);
+    this.#forgetDanger(target, initiator);
+  }
+
+  /** Batches whose key is dead can touch nothing at the target any more. */
+  #forgetDanger(target: ActorId, initiator: ActorId): void {
+    for (const lane of this.#lanes.values()) {
+      if (lane.initiator !== initiator || lane.target !== target) continue;
+      for (const { open, chain } of lane.flights)
+        if (open !== null && chain !== null && !this.#sim.regions.has(chain.rkey))
+          targetIsSafe(this.#core, open);
+    }
+  }
+
+  /** Has the fabric move the bytes of what lands, and waits for it. */
+  #move(source: SimRegion, target: SimRegion, runs: Float64Array, count: number): boolean {
+    const core = this.#core;
+    const { fabric, observer } = core.spec;
+    const { chain, open, lane } = this.#landing!;
+    const isWrite = chain!.operation === 'write';
+    const { batch } = open!;
+    if (!core.isDead(lane.initiator)) core.judge.landed(lane.initiator, batch);
+    const [local, remote] = isWrite ? [source, target] : [target, source];
+    const triples: number[] = [];
+    let bytes = 0;
+    for (let at = 0; at < count * 3; at += 3) {
+      triples.push(runs[isWrite ? at : at + 1]!, runs[isWrite ? at + 1 : at]!, runs[at + 2]!);
+      bytes += runs[at + 2]!;
+    }
+    observer?.moved(bytes);
+    fabric.post(this.#connectionOf(local, remote), chain!.operation, triples, batch.tag);
     let [completion] = fabric.poll();
     while (completion === undefined && fabric.rest !== undefined) {
       fabric.rest();
@@ -157,63 +330,84 @@ export class NicSide {
     believe(
       completion?.id === batch.tag,
       'INV-NIC-1',
-      `batch ${batch.tag} of actor ${initiator} has no completion`,
+      `batch ${batch.tag} of actor ${lane.initiator} has no completion`,
     );
-    return completion.code;
+    return completion.code === StatusCode.SUCCESS;
   }
 
-  /** The operation can touch nothing at the target from here on. */
-  #untouchable(flight: Flight): void {
-    if (flight.landed) return;
-    flight.landed = true;
-    if (flight.counts) this.#core.judge.remoteDone(flight.batch);
-  }
-
-  /** Its poster will hear of the end, after those of the same queue pair that ended before. */
-  #endLater(flight: Flight, code: StatusCode): void {
-    const core = this.#core;
-    const { batch, queuePair } = flight;
-    if (flight.ended) return;
-    flight.ended = true;
-    if (core.isDead(queuePair.initiator)) return this.retire({ flight, code });
-    const held = core.delay(DRAW.completeDelay, queuePair.initiator, batch.layer, batch.transfer);
-    const at = Math.max(core.now + core.spec.nic.completeMicros + held, queuePair.lastCompleteAt);
-    queuePair.lastCompleteAt = at;
-    const ended: EndedFlight = { flight, code };
-    core.push(HAPPENING.complete, queuePair.initiator, at, aboutBatch(batch), held, null, ended);
-  }
-
-  /** The completion is seen; the slots are free again. */
-  retire({ flight }: EndedFlight): void {
-    retire(flight);
-    if (flight.counts) this.#core.judge.localDone(flight.queuePair.initiator, flight.batch);
-  }
-
-  /** Resets the target's end: whatever has not landed by now ends with an error at the initiator. */
-  fence(target: ActorId, initiator: ActorId, epoch: number): void {
+  #connectionOf(local: SimRegion, remote: SimRegion): Connection {
+    const [initiator, target] = [this.#actors.get(local.nic)!, this.#actors.get(remote.nic)!];
     const pair = initiator * this.#core.actorCount + target;
-    this.#epochs.set(pair, epoch);
-    this.#break(pair);
-  }
-
-  /** Resets the initiator's end: the same, for completions that never came too. */
-  reset(initiator: ActorId, target: ActorId): void {
-    this.#break(initiator * this.#core.actorCount + target);
-  }
-
-  #break(pair: number): void {
-    for (const queuePair of this.#queuePairs.get(pair) ?? []) {
-      queuePair.broken = true;
-      queuePair.silent = false;
-      for (const flight of queuePair.inFlight) if (!flight.ended) this.#endBadly(flight);
+    let connection = this.#connections.get(pair);
+    if (connection === undefined) {
+      connection = this.#core.spec.fabric.connect(this.#regions.get(initiator)!, this.#regions.get(target)!);
+      this.#connections.set(pair, connection);
     }
+    return connection;
   }
 
-  queuePairs(): QueuePair[] {
-    return [...this.#queuePairs.values()].flat();
+  // --- telling -------------------------------------------------------------------------------------------------------
+
+  /** Batches that ended while their poster was busy with something else. */
+  #tellLater(rank: RankEngine): void {
+    for (const open of takeUntold(rank)) this.#seeLater(rank.actor, { kind: 'ended', open });
+  }
+
+  /** In order within a completion queue. */
+  #seeLater(actor: ActorId, event: Exclude<NicEvent, { kind: 'timer' }>): void {
+    const core = this.#core;
+    if (core.isDead(actor)) return;
+    const open = 'open' in event ? event.open : null;
+    const [kind, object] =
+      open === null
+        ? [SEND_KIND, event.kind === 'entry' ? event.completion.qpn : 0]
+        : [open.batch.layer, open.batch.transfer];
+    const held = core.delay(DRAW.completeDelay, actor, kind, object);
+    let at = core.now + SEEN_MICROS + held;
+    if (event.kind === 'entry') {
+      const { qpn } = event.completion;
+      at = Math.max(at, this.#seenAt.get(qpn) ?? 0);
+      this.#seenAt.set(qpn, at);
+    }
+    core.push(HAPPENING.complete, actor, at, mix(object, kind), held, null, event);
+  }
+
+  /** The rank's engine and NIC have the world's time. */
+  #wake(actor: ActorId): RankEngine {
+    const rank = this.#rankOf(actor);
+    this.#sim.nowNanos = this.#core.now * 1000;
+    atTime(rank.engine, this.#core.now);
+    return rank;
+  }
+
+  #nameOf(actor: ActorId): string {
+    return this.#core.topology.actors[actor]!.name;
   }
 }
 
-function aboutBatch(batch: PostedBatch): number {
-  return mix(mix(batch.transfer, batch.layer), batch.part);
+/** A flight's own entries are about its batch; a receive is the target's. */
+function openOf({ opcode }: WorkCompletion, { open }: Flight): OpenBatch | null {
+  return opcode === 'data' ? open : null;
+}
+
+/** The batches of a rank that have ended and whose poster does not know; in order of their posts. */
+function takeUntold(rank: RankEngine): OpenBatch[] {
+  const untold: OpenBatch[] = [];
+  for (const [transferId, open] of rank.open) {
+    if (!isUntold(open)) continue;
+    open.told = true;
+    rank.open.delete(transferId);
+    untold.push(open);
+  }
+  return untold;
+}
+
+function entriesOf(runs: readonly number[]): BatchEntries {
+  const [localOffsets, remoteOffsets, sizes]: [number[], number[], number[]] = [[], [], []];
+  for (let at = 0; at < runs.length; at += 3) {
+    localOffsets.push(runs[at]!);
+    remoteOffsets.push(runs[at + 1]!);
+    sizes.push(runs[at + 2]!);
+  }
+  return { localOffsets, remoteOffsets, sizes };
 }

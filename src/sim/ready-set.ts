@@ -14,6 +14,7 @@ export const HAPPENING = {
   lost: 9,
   stray: 10,
   down: 11,
+  engineTimer: 12,
 } as const;
 export type HappeningKind = (typeof HAPPENING)[keyof typeof HAPPENING];
 

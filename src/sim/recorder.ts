@@ -1,10 +1,18 @@
 import type { Topology } from '../base/topology.ts';
-import type { Flight } from '../io/nic.ts';
 import type { StepRecord } from '../trace/record.ts';
 import type { Effect, Input, Note, PostedBatch } from '../wire/machine.ts';
 import type { Message } from '../wire/messages.ts';
-import { describeEffect, describeInput, describeMessage } from './describe.ts';
+import {
+  describeEffect,
+  describeInput,
+  describeLanding,
+  describeMessage,
+  describeNicEvent,
+} from './describe.ts';
 import type { RequestSetup } from './draws.ts';
+import type { OpenBatch } from './nic-batches.ts';
+import type { Flight } from './nic-lanes.ts';
+import type { NicEvent } from './nic-side.ts';
 import { HAPPENING, type Happening, type HappeningKind } from './ready-set.ts';
 
 /** Writes a run down for a person. Only there when somebody is going to read it. */
@@ -59,14 +67,11 @@ export class Recorder {
         return `FAULT a message to it is lost: ${describeMessage(payload as Message)}`;
       case HAPPENING.stray:
         return `FAULT a stranger sends it: ${describeMessage((input as Extract<Input, { kind: 'message' }>).message)}`;
-      case HAPPENING.land: {
-        const { batch, queuePair } = payload as Flight;
-        return `${batch.runs.length / 3} ${batch.operation}s of layer ${batch.layer} (transfer ${batch.transfer}) from ${actors[queuePair.initiator]!.name} land here, blocks ${batch.remoteBlocks.join(' ')}`;
-      }
-      case HAPPENING.complete: {
-        const { flight, code } = payload as { flight: Flight; code: number };
-        return `sees the completion of layer ${flight.batch.layer} (transfer ${flight.batch.transfer}), status ${code}`;
-      }
+      case HAPPENING.land:
+        return describeLanding(payload as Flight, actors[(payload as Flight).lane.initiator]!.name);
+      case HAPPENING.complete:
+      case HAPPENING.engineTimer:
+        return describeNicEvent(payload as NicEvent);
       default:
         return undefined;
     }
@@ -79,8 +84,10 @@ function isTelling(note: Note): boolean {
 
 function subjectOf(happening: Happening): { transfer: number; request: number } {
   const { payload, input, kind } = happening;
-  if (kind === HAPPENING.land) return about((payload as Flight).batch);
-  if (kind === HAPPENING.complete) return about((payload as { flight: Flight }).flight.batch);
+  if (kind === HAPPENING.land || kind === HAPPENING.complete || kind === HAPPENING.engineTimer) {
+    const { open } = payload as { open?: OpenBatch | null };
+    return open === undefined || open === null ? { transfer: -1, request: -1 } : about(open.batch);
+  }
   if (kind === HAPPENING.arrive || kind === HAPPENING.abort)
     return { transfer: -1, request: (payload as { request: number }).request };
   const message =

@@ -1,6 +1,7 @@
 import type { Connector } from '../connector/plug.ts';
+import type { Fidelity } from '../io/engine/surprises.ts';
 import type { Fabric } from '../io/fabric.ts';
-import type { NicProfile } from '../io/nic.ts';
+import type { NicTimes } from '../io/profiles.ts';
 import type { Violation } from '../oracle/verdict.ts';
 import type { ChoicePolicy } from '../proxy/choose.ts';
 import type { RunRecord } from '../trace/record.ts';
@@ -21,7 +22,9 @@ export interface RunSpec {
   readonly limits: EngineLimits;
   readonly grain: Grain;
   readonly network: NetworkProfile;
-  readonly nic: NicProfile;
+  readonly nic: NicTimes;
+  /** Of the MoRI-IO engine on each rank. */
+  readonly fidelity: Fidelity;
   readonly fabric: Fabric;
   readonly connector: Connector;
   readonly policy: ChoicePolicy;

@@ -3,7 +3,7 @@ import { asWritten, faultSet } from '../connector/as-written/index.ts';
 import type { Connector } from '../connector/plug.ts';
 import { shipped } from '../connector/shipped/index.ts';
 import type { Fabric } from '../io/fabric.ts';
-import { PROFILES } from '../io/nic.ts';
+import { NICS } from '../io/profiles.ts';
 import { asWrittenChoice } from '../proxy/as-written-choice.ts';
 import { type ChoicePolicy, IN_TURN } from '../proxy/choose.ts';
 import { CELL_GRAIN } from './cluster.ts';
@@ -88,7 +88,8 @@ function run(
     limits: { blockTokens, blocks, batchTokensMax, batchRequestsMax: 8 },
     grain: CELL_GRAIN,
     network: CHECK_NETWORK,
-    nic: PROFILES.plain,
+    nic: NICS.plain,
+    fidelity: scenario.engine,
     fabric: options.fabric?.() ?? createWasmFabric(memory),
     ...(options.parts ?? (() => partsOf(scenario)))(),
     tape,

@@ -1,4 +1,5 @@
 import type { Mode } from '../base/topology.ts';
+import type { Fidelity } from '../io/engine/surprises.ts';
 
 /** What a campaign varies and what it holds fixed. Plain data; the draws of a tape fill in the rest. */
 export interface Scenario {
@@ -32,15 +33,33 @@ export interface Scenario {
   readonly lookAhead: boolean;
   readonly queuePairsMax: number;
   readonly sendQueueDepths: readonly number[];
+  /** Whether the MoRI-IO engine under the connector is the library as it is, or without its surprises. */
+  readonly engine: Fidelity;
+  /** Whether the engine may notify the target of each batch; a draw switches it on in one schedule of four. */
+  readonly notifications: boolean;
   readonly hazards: Hazards;
 }
 
 /**
- * `error`: nothing lands, the completion says so, the queue pair is broken. `ackLost`: it lands, the completion says error.
- * `silent`: it lands, no completion comes, nor any later one of the queue pair. `torn`: it lands in two halves. `early`:
- * the completion comes before the bytes; no protocol survives that, so it is not in the default mix.
+ * `error`: nothing lands, the completion brings an error of some class, the queue pair is broken and what is behind it
+ * flushed. `ackLost`: it lands, the completion says error. `silent`: it lands, no completion comes, nor any later one of
+ * the queue pair. `torn`: it lands in up to four pieces. `early`: the completion comes before the bytes; no protocol
+ * survives that, so it is not in the default mix. `refused`: the post fails for want of memory, at its first work request
+ * or midway. `overflow`: the completion queue overflows. `staleKey`: the target's memory has got another key meanwhile.
+ * `notReady`: the receiver of a notification has no room for some time. `slow`: the NIC is up to 400 times slower.
  */
-export const NIC_FAULTS = ['error', 'ackLost', 'silent', 'torn', 'early'] as const;
+export const NIC_FAULTS = [
+  'error',
+  'ackLost',
+  'silent',
+  'torn',
+  'early',
+  'refused',
+  'overflow',
+  'staleKey',
+  'notReady',
+  'slow',
+] as const;
 export type NicFaultName = (typeof NIC_FAULTS)[number];
 
 /** Faults that may happen at all; a draw switches each off in some schedules. */
@@ -92,6 +111,8 @@ export const SHIPPED_MIX: Scenario = {
   lookAhead: true,
   queuePairsMax: 2,
   sendQueueDepths: [8, 4, 2],
+  engine: 'sound',
+  notifications: true,
   hazards: {
     aborts: true,
     drops: true,
@@ -100,7 +121,7 @@ export const SHIPPED_MIX: Scenario = {
     corruption: true,
     strays: 'any',
     crashes: true,
-    nic: ['error', 'ackLost', 'silent', 'torn'],
+    nic: ['error', 'ackLost', 'silent', 'torn', 'refused', 'overflow', 'staleKey', 'notReady', 'slow'],
     longDelays: true,
   },
 };
@@ -130,6 +151,8 @@ export const AS_WRITTEN_MIX: Scenario = {
   lookAhead: false,
   queuePairsMax: 1,
   sendQueueDepths: [4096],
+  engine: 'mori',
+  notifications: false,
   hazards: {
     aborts: false,
     drops: false,

@@ -33,8 +33,10 @@ export const DRAW = {
   crash: 10,
   /** A message from nobody. */
   stray: 11,
-  /** What the NIC does to a batch. */
+  /** What the NIC does to what is posted. */
   nicFate: 12,
+  /** How many times slower than its profile a rank's NIC is, less one. */
+  slowNic: 13,
 } as const;
 
 export type DrawKind = (typeof DRAW)[keyof typeof DRAW];

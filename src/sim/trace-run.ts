@@ -2,7 +2,7 @@ import { believe, UsageError } from '../base/failure.ts';
 import { finish, mix } from '../base/mix.ts';
 import { layTopology, type Mode } from '../base/topology.ts';
 import { shipped } from '../connector/shipped/index.ts';
-import { type NicProfile, PROFILES } from '../io/nic.ts';
+import { NICS, type NicTimes } from '../io/profiles.ts';
 import { IN_TURN } from '../proxy/choose.ts';
 import type { Note } from '../wire/machine.ts';
 import type { Prompt } from '../wire/messages.ts';
@@ -117,8 +117,8 @@ export function runTrace(
   const setup = layTraceSetup(trace, options);
   const meter = createMeter(setup.requests, onProgress);
   const { blockTokens, blocksPerEngine: blocks, batchTokensMax, batchRequestsMax, model } = options;
-  const nic: NicProfile = {
-    ...PROFILES.plain,
+  const nic: NicTimes = {
+    ...NICS.plain,
     bytesScale: (model.kvBytesPerTokenLayer * blockTokens) / CELL_BYTES,
   };
   const result = runWorld({
@@ -128,6 +128,7 @@ export function runTrace(
     grain: traceGrain(options),
     network: { localMicros: 20, httpMicros: 500, peerMicros: 100 },
     nic,
+    fidelity: 'sound',
     fabric: createWasmFabric(memory),
     connector: shipped,
     policy: IN_TURN,
@@ -190,6 +191,7 @@ function layTraceSetup(trace: readonly TracedRequest[], options: TraceOptions): 
     decodeLookAhead: 0,
     queuePairs: 1,
     sendQueueDepth: SEND_QUEUE_DEPTH,
+    notifies: false,
     requests,
   };
 }
@@ -274,7 +276,7 @@ function summarise(
   trace: readonly TracedRequest[],
   meter: Meter,
   result: RunResult,
-  nic: NicProfile,
+  nic: NicTimes,
 ): TraceSummary {
   believe(meter.completed + meter.failed <= trace.length, 'INV-TRACE-1', 'more ends than requests');
   return {

@@ -1,7 +1,6 @@
 import { BrokenBelief } from '../base/failure.ts';
 import { below, finish, mix } from '../base/mix.ts';
 import { type ActorId, PROXY } from '../base/topology.ts';
-import type { Flight } from '../io/nic.ts';
 import { createJudge } from '../oracle/judge.ts';
 import type { Effect, Input } from '../wire/machine.ts';
 import { countBlocksLeft, judgeEnd, showWaits } from './closing.ts';
@@ -10,7 +9,8 @@ import { Core } from './core.ts';
 import type { RequestSetup } from './draws.ts';
 import { resetMemory } from './memory.ts';
 import { kindNumber } from './network.ts';
-import { type EndedFlight, NicSide } from './nic-side.ts';
+import type { Flight } from './nic-lanes.ts';
+import { type NicEvent, NicSide } from './nic-side.ts';
 import { PostOffice } from './post-office.ts';
 import type { ReferencedPrompt } from './prompts.ts';
 import { HAPPENING, type Happening } from './ready-set.ts';
@@ -192,11 +192,11 @@ class World {
         return;
       case HAPPENING.land:
         return this.#nic.land(payload as Flight);
-      case HAPPENING.complete: {
-        const ended = payload as EndedFlight;
-        this.#nic.retire(ended);
-        return this.#stepActor(actor, { kind: 'completion', tag: ended.flight.batch.tag, code: ended.code });
-      }
+      case HAPPENING.complete:
+      case HAPPENING.engineTimer:
+        return this.#nic.see(actor, payload as NicEvent, ({ tag }, code) =>
+          this.#stepActor(actor, { kind: 'completion', tag, code }),
+        );
       default:
         return this.#stepActor(actor, happening.input!);
     }
@@ -314,6 +314,7 @@ class World {
     const { engine } = core.topology.actors[actor]!;
     if (!core.kill(engine)) return;
     const { scheduler, ranks } = core.topology.engines[engine]!;
+    for (const rank of ranks) this.#nic.died(rank);
     for (const dead of [scheduler, ...ranks])
       for (const key of [...this.#timers[dead]!.keys()]) this.#stop(dead, key);
     const message = { kind: 'engineDown', engine } as const;

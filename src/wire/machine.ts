@@ -47,20 +47,15 @@ export type Effect =
   | { readonly kind: 'stop'; readonly timer: number; readonly object: number }
   | { readonly kind: 'turn'; readonly thread: number; readonly delayMicros: number }
   | { readonly kind: 'join'; readonly phase: number; readonly delayMicros: number }
-  | {
-      readonly kind: 'connect';
-      readonly peer: ActorId;
-      readonly queuePairs: number;
-      readonly sendQueueDepth: number;
-      readonly epoch: number;
-    }
+  /** Makes a session with the peer as its descriptors of that epoch say. */
+  | { readonly kind: 'connect'; readonly peer: ActorId; readonly epoch: number }
   | { readonly kind: 'post'; readonly batch: PostedBatch }
   /**
-   * Target side: every queue pair from `peer` goes to the error state, nothing of it can land after this, and only a
-   * connection made with this `epoch` or a later one will work.
+   * Target side: takes the memory lent to `peer` back and lends it under a new key. Nothing of `peer` can land after this,
+   * and only a connection made with this `epoch` or a later one will work.
    */
   | { readonly kind: 'fence'; readonly peer: ActorId; readonly epoch: number }
-  /** Initiator side: the queue pairs towards `peer` go to the error state, and every batch of them ends. */
+  /** Initiator side: the queue pairs towards `peer` are taken down, and every batch of them ends. */
   | { readonly kind: 'reset'; readonly peer: ActorId }
   | { readonly kind: 'note'; readonly note: Note };
 

@@ -145,7 +145,7 @@ test('what was queued on a session that a newer grant outdates is given up, not 
     sharedPrefixes: true,
     hazards: { ...NO_HAZARDS, aborts: true, drops: true, longDelays: true },
   };
-  const result = runConnector(memory, scenario, connector, 1336);
+  const result = runConnector(memory, scenario, connector, 5738);
   expect(result.violation).toBeNull();
   expect(result.goals.get('revoke-fenced')).toBeGreaterThan(0);
 });

@@ -17,7 +17,8 @@ import type { NicTimes } from '../../io/profiles.ts';
 import { RDMA_DEFAULTS, type RdmaBackendConfig } from '../../io/rdma-config.ts';
 import type { BatchEntries } from '../../io/submission.ts';
 import { createStatus } from '../../io/transfer-status.ts';
-import { createVerbs, landNext, type Mover, type VerbsSim, verbsOf } from '../../io/verbs-sim.ts';
+import { landNext } from '../../io/verbs-land.ts';
+import { createVerbs, type Mover, type VerbsSim, verbsOf } from '../../io/verbs-sim.ts';
 
 /** Two engines over simulated verbs, to be timed. */
 export interface NicRig {
@@ -49,7 +50,7 @@ export function createNicRig(
   times: NicTimes,
   config: Partial<RdmaBackendConfig>,
   bytes: number,
-  move: Mover = () => undefined,
+  move: Mover = () => true,
 ): NicRig {
   const engines = new Map<string, IOEngine>();
   const sim = createVerbs(times, move);

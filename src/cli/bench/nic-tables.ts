@@ -1,4 +1,4 @@
-import { NIC_TIMES, type NicTimes } from '../../io/profiles.ts';
+import { NICS, type NicTimes, THOR2_SWEEP } from '../../io/profiles.ts';
 import type { RdmaBackendConfig } from '../../io/rdma-config.ts';
 
 /** MoRI-IO's published figures (mori-io.md part B), with the settings they were measured with. */
@@ -38,7 +38,7 @@ const CX7_CONFIG = { qpPerTransfer: 4, enableTransferChunking: true };
 export const TABLES: readonly Table[] = [
   {
     name: 'CX7 write',
-    times: NIC_TIMES.cx7Write,
+    times: NICS.cx7,
     operation: 'write',
     config: CX7_CONFIG,
     bound: ROW_BOUND,
@@ -56,7 +56,7 @@ export const TABLES: readonly Table[] = [
   },
   {
     name: 'CX7 read',
-    times: NIC_TIMES.cx7Read,
+    times: NICS.cx7,
     operation: 'read',
     config: CX7_CONFIG,
     bound: ROW_BOUND,
@@ -74,7 +74,7 @@ export const TABLES: readonly Table[] = [
   },
   {
     name: 'Thor2 write, batch 128',
-    times: NIC_TIMES.thor2Write,
+    times: NICS.thor2,
     operation: 'write',
     config: { qpPerTransfer: 4 },
     bound: ROW_BOUND,
@@ -90,7 +90,7 @@ export const TABLES: readonly Table[] = [
   },
   {
     name: 'Thor2 read, batch 256',
-    times: NIC_TIMES.thor2Read,
+    times: NICS.thor2,
     operation: 'read',
     config: { qpPerTransfer: 2 },
     bound: ROW_BOUND,
@@ -106,7 +106,7 @@ export const TABLES: readonly Table[] = [
   },
   {
     name: 'Thor2 write 1 KiB, 16 queue pairs',
-    times: NIC_TIMES.thor2Sweep,
+    times: THOR2_SWEEP,
     operation: 'write',
     config: { qpPerTransfer: 16 },
     bound: SWEEP_BOUND,

@@ -1,5 +1,5 @@
 import { believe } from '../../base/failure.ts';
-import { NIC_TIMES } from '../../io/profiles.ts';
+import { INSTANT } from '../../io/profiles.ts';
 import type { BatchEntries } from '../../io/submission.ts';
 import { ALL_FINE, type Kernels, RUN_BYTES } from '../../kv/kernels.ts';
 import { readKernelBytes } from '../../node/kernel-bytes.ts';
@@ -39,7 +39,7 @@ const RATE_FLOOR = 2_000_000;
 
 /** Work requests posted, landed and completed in a second, without bytes. The floor is absolute. */
 function workRequestRate(rounds: number): Figure {
-  const rig = createNicRig(NIC_TIMES.instant, { qpPerTransfer: 4 }, RATE_BATCH * 65);
+  const rig = createNicRig(INSTANT, { qpPerTransfer: 4 }, RATE_BATCH * 65);
   const entries = strided(RATE_BATCH, 64);
   const rates: number[] = [];
   for (let round = 0; round <= rounds; round += 1) {
@@ -66,12 +66,10 @@ function copyRate(rounds: number): Figure {
   const lists = parts.map(({ localOffsets, remoteOffsets, sizes }) =>
     Float64Array.from(sizes.flatMap((size, at) => [localOffsets[at], remoteOffsets[at], size])),
   );
-  const rig = createNicRig(
-    NIC_TIMES.instant,
-    { qpPerTransfer: 4 },
-    ground.regionBytes,
-    (_, __, runs, count) => ground.copy(runs, count),
-  );
+  const rig = createNicRig(INSTANT, { qpPerTransfer: 4 }, ground.regionBytes, (_, __, runs, count) => {
+    ground.copy(runs, count);
+    return true;
+  });
   const { seconds, ratios } = timeInTurn(
     [
       () => {

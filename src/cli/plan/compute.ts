@@ -1,4 +1,4 @@
-import { PROFILES, transferMicros } from '../../io/nic.ts';
+import { batchMicros, NICS } from '../../io/profiles.ts';
 import { refusalOf } from '../../kv/refusal.ts';
 import type { PlanPair, PlanReport, Range } from '../../report/plan-report.ts';
 import { createRoom, type Load, measure } from './measure.ts';
@@ -23,7 +23,7 @@ export interface PlanRequest {
   readonly tokens: number;
   readonly prefix: number;
   readonly mode: 'read' | 'write';
-  readonly nic: keyof typeof PROFILES;
+  readonly nic: keyof typeof NICS;
   readonly chunking: boolean;
   readonly placement: Placement;
   /** What moves of layers with a window: all tokens, or only those that D can still see. */
@@ -123,7 +123,7 @@ function withTimes({ mode, nic }: PlanRequest, loaded: readonly (Meeting & Load)
     const [here, there] = [atP.get(pair.prefillRank)!, atD.get(pair.decodeRank)!];
     const { workRequests } = mode === 'write' ? here : there;
     const bytes = Math.max(here.bytes, there.bytes);
-    return { ...pair, micros: transferMicros(PROFILES[nic], mode, workRequests, bytes) };
+    return { ...pair, micros: batchMicros(NICS[nic], mode, workRequests, bytes) };
   });
 }
 

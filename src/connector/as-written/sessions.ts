@@ -58,8 +58,7 @@ function sayWrongSize(state: WorkerState, layer: number): void {
 function openSession(state: WorkerState, peer: ActorId): void {
   if (state.connected.has(peer)) return;
   state.connected.add(peer);
-  const { queuePairs, sendQueueDepth } = state.env;
-  state.emit({ kind: 'connect', peer, queuePairs, sendQueueDepth, epoch: 0 });
+  state.emit({ kind: 'connect', peer, epoch: 0 });
 }
 
 /** A batch has ended; whoever waits for it looks again. */

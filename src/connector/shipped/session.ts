@@ -145,7 +145,7 @@ export function onMetaReply(
   emit({ kind: 'stop', timer: TIMER.handshake, object: from });
   const { queuePairs, sendQueueDepth } = state.env;
   session.epoch = message.epoch;
-  emit({ kind: 'connect', peer: from, queuePairs, sendQueueDepth, epoch: message.epoch });
+  emit({ kind: 'connect', peer: from, epoch: message.epoch });
   session.views = message.geometry.views;
   session.queuePairs = Array.from(
     { length: queuePairs },

@@ -109,9 +109,10 @@ export function removeBackend(engine: IOEngine, type: number): void {
   if (type === BackendType.XGMI) engine.xgmi = null;
   if (type === BackendType.FABRIC) engine.fabric = null;
   if (type !== BackendType.RDMA || engine.rdma === null) return;
-  const { transfers, waiters } = engine.rdma;
+  const { transfers, waiters, byQpn } = engine.rdma;
   engine.rdma = null;
   if (engine.surprises.removeStrands) return;
+  for (const qpn of byQpn.keys()) engine.host.destroyQueuePair(qpn);
   const statuses = [
     ...[...transfers].map(({ status }) => status),
     ...[...waiters.values()].map(({ call }) => call.status),

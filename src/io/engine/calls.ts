@@ -2,6 +2,7 @@ import { failed, StatusCode } from '../codes.ts';
 import { type BatchEntries, chainLength, formWorkRequests, planChains } from '../submission.ts';
 import { setStatusCode, type TransferStatus, updateStatus } from '../transfer-status.ts';
 import { takeWaiters } from './credit.ts';
+import { failCall, tellFailure } from './ending.ts';
 import { advanceNotification, expireNotification } from './notify.ts';
 import { connectAnew } from './repair.ts';
 import type {
@@ -28,7 +29,7 @@ export function createCall(operation: 'read' | 'write', transferId: number, stat
     session: null,
     phase: 'creating',
     slices: [],
-    reserved: 0,
+    reserved: [],
     waiter: null,
     owesNotification: false,
     threw: null,
@@ -52,7 +53,14 @@ export function startCall(
   });
   call.session = session;
   call.phase = 'posting';
-  const transfer: Transfer = { call, status: call.status, total: 0, finished: 0 };
+  const transfer: Transfer = {
+    call,
+    status: call.status,
+    total: 0,
+    finished: 0,
+    moving: 0,
+    failure: null,
+  };
   const shares = refusalOf(engine, backend, session) ?? sharesOf(engine, session, call, entries, single);
   if (engine.ended !== null) return;
   if ('code' in shares) {
@@ -138,20 +146,29 @@ function settle(engine: IOEngine, backend: RdmaBackend, call: Call): void {
 
 /** Upstream's end of a session call: a failure or success is stored; what has not failed notifies the target. */
 function conclude(engine: IOEngine, backend: RdmaBackend, call: Call, result: Result): void {
-  if (result.code !== StatusCode.IN_PROGRESS) updateStatus(call.status, result.code, result.message);
-  else backend.transfers.add(call.slices[0].transfer);
-  const isEmpty = result.code === StatusCode.SUCCESS;
-  const notifies = !failed(result.code) && (!isEmpty || engine.surprises.emptyBatchNotifies);
-  if (!notifies || !backend.config.enableNotification) {
-    call.phase = 'returned';
+  call.phase = 'returned';
+  if (failed(result.code)) {
+    if (call.slices.length > 0) backend.transfers.add(call.slices[0].transfer);
+    failCall(engine, backend, call, result);
     return;
   }
+  const isEmpty = result.code === StatusCode.SUCCESS;
+  if (isEmpty) updateStatus(call.status, result.code, result.message);
+  else if (!goesOn(engine, backend, call.slices[0].transfer)) return;
+  const notifies = !isEmpty || engine.surprises.emptyBatchNotifies;
+  if (!notifies || !backend.config.enableNotification) return;
   if (call.operation === 'read' && !isEmpty && !engine.surprises.readNotifiesEarly) {
     call.owesNotification = true;
-    call.phase = 'returned';
     return;
   }
   notify(engine, backend, call);
+}
+
+/** All is posted. False when a part has failed meanwhile: the sound engine notifies nobody then. */
+function goesOn(engine: IOEngine, backend: RdmaBackend, transfer: Transfer): boolean {
+  if (transfer.status !== null) backend.transfers.add(transfer);
+  tellFailure(engine, backend, transfer);
+  return transfer.failure === null || engine.surprises.endsWhileMoving;
 }
 
 /** Sends the notification as far as credit goes. One that fails gives slots back, which others may wait for. */
@@ -177,7 +194,7 @@ export function wake(engine: IOEngine, backend: RdmaBackend, endpoint: Endpoint)
 export function expire(engine: IOEngine, backend: RdmaBackend, waiter: Waiter): void {
   const { slice, call } = waiter;
   if (slice === null) {
-    expireNotification(backend, call);
+    expireNotification(engine, backend, call);
     wakeAll(engine, backend, call.session!.endpoints);
     return;
   }

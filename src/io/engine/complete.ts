@@ -2,7 +2,7 @@ import { StatusCode } from '../codes.ts';
 import { updateStatus } from '../transfer-status.ts';
 import { notify, wake } from './calls.ts';
 import { recover, takeRecord } from './credit.ts';
-import { failRecord } from './fail-record.ts';
+import { endOrphans, failRecord, tellFailure } from './ending.ts';
 import type { WorkCompletion } from './host.ts';
 import { countInbound } from './notify.ts';
 import { startRepair } from './repair.ts';
@@ -51,9 +51,12 @@ function completeData(
     engine.host.log('warn', `no record of work request ${completion.wrId}`);
     return;
   }
+  endOrphans(engine, backend, record.orphaned);
   const { transfer } = record;
   if (transfer === null) return;
   transfer.finished += record.credits;
+  transfer.moving -= 1;
+  tellFailure(engine, backend, transfer);
   if (transfer.finished === transfer.total) finish(engine, backend, transfer);
 }
 
@@ -78,7 +81,7 @@ function completeFailed(
   const { wrId, status } = completion;
   const record = takeRecord(endpoint, wrId);
   if (record !== undefined) {
-    failRecord(backend, record, workStatusText(status));
+    failRecord(engine, backend, record, workStatusText(status));
     if (endpoint.degraded) recover(endpoint);
   } else {
     if (isNotification(wrId)) endpoint.depth -= 1;

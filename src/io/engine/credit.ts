@@ -17,7 +17,7 @@ export function reserveCredit(endpoint: Endpoint, wanted: number): Reservation {
 
 /** Record ids start above the zone of the receives. */
 export function createLedger(firstId: number): Ledger {
-  return { nextId: firstId, records: new Map(), orphans: 0 };
+  return { nextId: firstId, records: new Map(), orphans: 0, orphaned: [] };
 }
 
 /** Before the post, so that a completion always finds it. */
@@ -42,6 +42,7 @@ export function takeRecord(endpoint: Endpoint, id: number): LedgerRecord | undef
 export function recover(endpoint: Endpoint): void {
   endpoint.depth -= endpoint.ledger.orphans;
   endpoint.ledger.orphans = 0;
+  endpoint.ledger.orphaned = [];
   endpoint.degraded = false;
 }
 

@@ -17,6 +17,7 @@ import { pollCopies, startCopies } from './copies.ts';
 import type { Host, Machine, WorkCompletion } from './host.ts';
 import { popInbound } from './notify.ts';
 import { dropRegions } from './regions.ts';
+import { startRepair } from './repair.ts';
 import { normalizeBusId, type Route, routeOf } from './routing.ts';
 import { createRdmaSession, remoteOf } from './sessions.ts';
 import type { Call, CreationOutcome, IOEngine, Session } from './state.ts';
@@ -47,7 +48,10 @@ export function createEngine(options: EngineOptions): IOEngine {
     environment,
     machine,
     host: hostPort,
-    surprises: { ...surprisesOf(fidelity), ...options.surprises },
+    surprises:
+      options.surprises === undefined
+        ? surprisesOf(fidelity)
+        : { ...surprisesOf(fidelity), ...options.surprises },
     nowMicros: 0,
     nextMemoryId: 0,
     nextTransferId: 0,
@@ -293,6 +297,28 @@ export function atTime(engine: IOEngine, atMicros: number): void {
 /** Input: one entry of a completion queue. */
 export function complete(engine: IOEngine, completion: WorkCompletion): void {
   if (engine.rdma !== null && engine.ended === null) completeWork(engine, engine.rdma, completion);
+}
+
+/**
+ * Input: an asynchronous event of a queue pair. The library logs it (A11); the sound engine takes the queue pair of an
+ * overflowed completion queue down, since no completion of it will be seen.
+ */
+export function asyncEvent(engine: IOEngine, qpn: number, event: 'CQ_ERR'): void {
+  engine.host.log('error', `asynchronous event ${event} of queue pair ${qpn}`);
+  const endpoint = engine.rdma?.byQpn.get(qpn);
+  if (endpoint === undefined || engine.ended !== null || engine.surprises.brokenForGood) return;
+  if (endpoint.health === 'up') startRepair(engine, engine.rdma!, endpoint);
+}
+
+/**
+ * Takes down every queue pair towards a peer: what is on them ends with an error and moves nothing any more. For a caller
+ * that has waited too long for a completion. The library has nothing of the kind: there it does nothing.
+ */
+export function resetQueuePairs(engine: IOEngine, remoteKey: string): void {
+  const { rdma, surprises } = engine;
+  if (rdma === null || engine.ended !== null || surprises.brokenForGood) return;
+  for (const table of rdma.remotes.get(remoteKey)?.tables.values() ?? [])
+    for (const endpoint of table) if (endpoint.health === 'up') startRepair(engine, rdma, endpoint);
 }
 
 /** Input: a timer that the engine armed. */

@@ -44,6 +44,8 @@ export interface GpuCopy {
 /** One ibv_post_send: the work requests [first, end) of a list. Offsets are relative to the regions that the keys name. */
 export interface PostedChain {
   readonly operation: 'read' | 'write';
+  /** The transfer's id; -1 of a work request that only gives slots back. No NIC looks at it. */
+  readonly transferId: number;
   readonly lkey: number;
   readonly rkey: number;
   readonly workRequests: readonly WorkRequest[];

@@ -1,6 +1,7 @@
 import { StatusCode } from '../codes.ts';
 import { setStatusCode, type TransferStatus, updateStatus } from '../transfer-status.ts';
 import { endWait, reserveCredit, wait } from './credit.ts';
+import { failCall } from './ending.ts';
 import type { Notification } from './host.ts';
 import type { Call, IOEngine, RdmaBackend, Remote } from './state.ts';
 import { type CreditFigures, DEGRADED, exceedsCapacity, notifyPostFailed, notifyQueueFull } from './texts.ts';
@@ -14,8 +15,8 @@ import { notificationWrId } from './wr-id.ts';
  */
 export function advanceNotification(engine: IOEngine, backend: RdmaBackend, call: Call): boolean {
   const { endpoints } = call.session!;
-  while (call.reserved < endpoints.length) {
-    const endpoint = endpoints[call.reserved];
+  for (let index = lacking(call); index >= 0; index = lacking(call)) {
+    const endpoint = endpoints[index];
     const reservation = reserveCredit(endpoint, 1);
     if (reservation === 'no-room') {
       wait(engine, backend, endpoint, call, null);
@@ -25,24 +26,30 @@ export function advanceNotification(engine: IOEngine, backend: RdmaBackend, call
     if (reservation !== 'reserved') {
       const text =
         reservation === 'degraded' ? DEGRADED : exceedsCapacity('notify', creditFigures(backend, call));
-      return failNotification(call, text, 0);
+      return failNotification(engine, backend, call, text, 0);
     }
-    call.reserved += 1;
+    call.reserved[index] = endpoint.life;
   }
-  return sendAll(engine, call);
+  return sendAll(engine, backend, call);
 }
 
 /** The time to wait for credit is up. */
-export function expireNotification(backend: RdmaBackend, call: Call): void {
+export function expireNotification(engine: IOEngine, backend: RdmaBackend, call: Call): void {
   const text = notifyQueueFull(creditFigures(backend, call));
   endWait(backend, call);
-  failNotification(call, text, 0);
+  failNotification(engine, backend, call, text, 0);
+}
+
+/** The first endpoint without a slot for the notification, or -1. */
+function lacking({ session, reserved }: Call): number {
+  return session!.endpoints.findIndex(({ life }, index) => reserved[index] !== life);
 }
 
 function creditFigures(backend: RdmaBackend, call: Call): CreditFigures {
-  const { depth, sizes } = call.session!.endpoints[call.reserved];
+  const endpoint = lacking(call);
+  const { depth, sizes } = call.session!.endpoints[endpoint];
   return {
-    endpoint: call.reserved,
+    endpoint,
     depth,
     requested: 1,
     max: sizes.sendWr,
@@ -51,13 +58,13 @@ function creditFigures(backend: RdmaBackend, call: Call): CreditFigures {
 }
 
 /** A post that fails midway leaves the earlier ones sent; nothing is tried again. */
-function sendAll(engine: IOEngine, call: Call): boolean {
+function sendAll(engine: IOEngine, backend: RdmaBackend, call: Call): boolean {
   const { endpoints } = call.session!;
   const wrId = notificationWrId(call.transferId);
   for (let index = 0; index < endpoints.length; index += 1) {
     const message = { id: call.transferId, qpIndex: index, totalNum: endpoints.length };
     const errno = engine.host.postNotification(endpoints[index].local.qpn, wrId, message);
-    if (errno !== 0) return failNotification(call, notifyPostFailed(errno), index);
+    if (errno !== 0) return failNotification(engine, backend, call, notifyPostFailed(errno), index);
   }
   endCall(call);
   if (call.dataDone) updateStatus(call.status, StatusCode.SUCCESS, 'success');
@@ -65,11 +72,18 @@ function sendAll(engine: IOEngine, call: Call): boolean {
 }
 
 /** Gives back the slots of what was not sent. */
-function failNotification(call: Call, text: string, sent: number): false {
+function failNotification(
+  engine: IOEngine,
+  backend: RdmaBackend,
+  call: Call,
+  text: string,
+  sent: number,
+): false {
   const { endpoints } = call.session!;
-  for (let index = sent; index < call.reserved; index += 1) endpoints[index].depth -= 1;
+  for (let index = sent; index < endpoints.length; index += 1)
+    if (call.reserved[index] === endpoints[index].life) endpoints[index].depth -= 1;
   endCall(call);
-  updateStatus(call.status, StatusCode.ERR_RDMA_OP, text);
+  failCall(engine, backend, call, { code: StatusCode.ERR_RDMA_OP, message: text });
   return false;
 }
 

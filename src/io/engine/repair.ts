@@ -1,6 +1,6 @@
 import { encodeFrame, MessageType, packRegEndpoint, type RegEndpoint } from '../control-frames.ts';
 import { wake } from './calls.ts';
-import { failRecord } from './fail-record.ts';
+import { endOrphans, failRecord } from './ending.ts';
 import { regEndpointOf } from './sessions.ts';
 import type { Endpoint, Exchange, IOEngine, RdmaBackend } from './state.ts';
 import { workStatusText } from './texts.ts';
@@ -14,12 +14,16 @@ export function startRepair(engine: IOEngine, backend: RdmaBackend, endpoint: En
   const { ledger, local } = endpoint;
   engine.host.destroyQueuePair(local.qpn);
   backend.byQpn.delete(local.qpn);
-  for (const record of ledger.records.values()) failRecord(backend, record, workStatusText('WR_FLUSH_ERR'));
+  const [records, orphaned] = [[...ledger.records.values()], ledger.orphaned];
   ledger.records.clear();
   ledger.orphans = 0;
+  ledger.orphaned = [];
+  for (const record of records) failRecord(engine, backend, record, workStatusText('WR_FLUSH_ERR'));
+  endOrphans(engine, backend, orphaned);
   endpoint.depth = 0;
   endpoint.degraded = false;
   endpoint.health = 'down';
+  endpoint.life += 1;
   connectAnew(engine, backend, endpoint);
 }
 

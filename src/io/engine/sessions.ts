@@ -232,6 +232,7 @@ export function joinEndpoint(
     depth: 0,
     degraded: false,
     health: 'up',
+    life: 1,
     waiters: [],
   };
   backend.nextEndpointId += 1;

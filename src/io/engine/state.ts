@@ -61,7 +61,6 @@ export interface PoolSlot {
   readonly key: string;
   readonly nic: number;
   readonly region: RdmaMemoryRegion;
-  users: number;
 }
 
 /** What a backend knows of one peer. */
@@ -90,6 +89,8 @@ export interface Endpoint {
   degraded: boolean;
   /** Sound engine only: a queue pair that has failed is down, until a new one was asked for and is up. */
   health: 'up' | 'down' | 'asking';
+  /** Queue pairs that it has had: slots of an earlier one are void. */
+  life: number;
   /** Waiters in the order they came. */
   waiters: Waiter[];
 }
@@ -99,6 +100,8 @@ export interface Ledger {
   readonly records: Map<number, LedgerRecord>;
   /** Work requests posted that no signaled one stands for. */
   orphans: number;
+  /** The transfers they belong to (sound). */
+  orphaned: Transfer[];
 }
 
 export interface LedgerRecord {
@@ -108,6 +111,8 @@ export interface LedgerRecord {
   readonly credits: number;
   /** Null: it stands for orphans alone. */
   readonly transfer: Transfer | null;
+  /** Transfers whose orphans it stands for. */
+  readonly orphaned: readonly Transfer[];
 }
 
 /** What a completion needs to know of its transfer. */
@@ -117,6 +122,10 @@ export interface Transfer {
   status: TransferStatus | null;
   total: number;
   finished: number;
+  /** Posts on the wire that no completion has ended. */
+  moving: number;
+  /** What went wrong, until nothing of it moves any more and the status may tell (sound). */
+  failure: Result | null;
 }
 
 export interface Session {
@@ -141,8 +150,8 @@ export interface Call {
   session: Session | null;
   phase: 'creating' | 'posting' | 'notifying' | 'returned';
   slices: Slice[];
-  /** Endpoints whose notification credit is reserved. */
-  reserved: number;
+  /** By endpoint: the life of its queue pair in which the notification's slot was reserved. */
+  reserved: number[];
   /** The notification's, while it waits for credit. */
   waiter: Waiter | null;
   /** The caller has gone on, but the notification is still to be sent (sound). */

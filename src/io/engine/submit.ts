@@ -1,7 +1,10 @@
 import { StatusCode } from '../codes.ts';
 import { endWait, insertRecord, reserveCredit, wait } from './credit.ts';
-import type { Endpoint, IOEngine, RdmaBackend, Slice } from './state.ts';
+import { startRepair } from './repair.ts';
+import type { Endpoint, IOEngine, RdmaBackend, Slice, Transfer } from './state.ts';
 import { batchQueueFull, type CreditFigures, DEGRADED, exceedsCapacity, postFailed } from './texts.ts';
+
+const NONE: readonly Transfer[] = [];
 
 /**
  * Posting the chains of a slice (mori-io.md A7, A8, checks 10 and 11). Earlier chains stay posted when a later one fails.
@@ -18,10 +21,10 @@ export function advanceSlice(engine: IOEngine, backend: RdmaBackend, slice: Slic
       return false;
     }
     endWait(backend, slice);
-    if (reservation === 'degraded') failSlice(engine, slice, DEGRADED);
+    if (reservation === 'degraded') failSlice(engine, backend, slice, DEGRADED);
     else if (reservation === 'exceeds')
-      failSlice(engine, slice, exceedsCapacity('batch', creditFigures(backend, slice)));
-    else postChain(engine, slice);
+      failSlice(engine, backend, slice, exceedsCapacity('batch', creditFigures(backend, slice)));
+    else postChain(engine, backend, slice);
   }
   slice.result ??= { code: StatusCode.IN_PROGRESS, message: '' };
   return true;
@@ -34,7 +37,7 @@ export function expireSlice(engine: IOEngine, backend: RdmaBackend, slice: Slice
     queuePairs: slice.endpoints.length,
   });
   endWait(backend, slice);
-  failSlice(engine, slice, text);
+  failSlice(engine, backend, slice, text);
 }
 
 function creditFigures(backend: RdmaBackend, slice: Slice): CreditFigures {
@@ -49,7 +52,7 @@ function creditFigures(backend: RdmaBackend, slice: Slice): CreditFigures {
   };
 }
 
-function postChain(engine: IOEngine, slice: Slice): void {
+function postChain(engine: IOEngine, backend: RdmaBackend, slice: Slice): void {
   const { endpoint: index, first, end, signaled } = slice.chains[slice.next];
   const endpoint = slice.endpoints[index];
   const { openPosted, openCredits, workRequests } = slice;
@@ -60,10 +63,13 @@ function postChain(engine: IOEngine, slice: Slice): void {
         posted: openPosted[index],
         credits: openCredits[index],
         transfer: slice.transfer,
+        orphaned: NONE,
       })
     : 0;
+  if (signaled) slice.transfer.moving += 1;
   const { posted, errno } = engine.host.postSend(endpoint.local.qpn, {
     operation: slice.call.operation,
+    transferId: slice.call.transferId,
     lkey: slice.lkeys[index],
     rkey: slice.rkeys[index],
     workRequests,
@@ -75,7 +81,7 @@ function postChain(engine: IOEngine, slice: Slice): void {
   });
   if (errno !== 0) {
     undoUnposted(engine, slice, index, tailId, posted);
-    reportPostFailure(engine, slice, posted, errno);
+    reportPostFailure(engine, backend, slice, posted, errno);
     return;
   }
   if (signaled) openPosted[index] = openCredits[index] = 0;
@@ -87,7 +93,7 @@ function undoUnposted(engine: IOEngine, slice: Slice, index: number, tailId: num
   const { first, end, signaled } = slice.chains[slice.next];
   const endpoint = slice.endpoints[index];
   const unposted = end - first - posted;
-  if (signaled) endpoint.ledger.records.delete(tailId);
+  if (signaled && endpoint.ledger.records.delete(tailId)) slice.transfer.moving -= 1;
   endpoint.depth -= unposted;
   slice.openPosted[index] -= unposted;
   if (posted === 0) return;
@@ -96,38 +102,52 @@ function undoUnposted(engine: IOEngine, slice: Slice, index: number, tailId: num
 }
 
 function orphan(slice: Slice, index: number): void {
-  slice.endpoints[index].ledger.orphans += slice.openPosted[index];
+  const { ledger } = slice.endpoints[index];
+  if (slice.openPosted[index] === 0) return;
+  ledger.orphans += slice.openPosted[index];
+  ledger.orphaned.push(slice.transfer);
+  slice.transfer.moving += 1;
   slice.openPosted[index] = 0;
 }
 
-function reportPostFailure(engine: IOEngine, slice: Slice, posted: number, errno: number): void {
+function reportPostFailure(
+  engine: IOEngine,
+  backend: RdmaBackend,
+  slice: Slice,
+  posted: number,
+  errno: number,
+): void {
   const { first, end } = slice.chains[slice.next];
   const failing = slice.workRequests[Math.min(first + posted, end - 1)];
   const figures = { batchSize: slice.batchSize, queuePairs: slice.endpoints.length };
-  failSlice(engine, slice, postFailed(errno, posted, end - first, failing.sges.length, figures));
+  failSlice(engine, backend, slice, postFailed(errno, posted, end - first, failing.sges.length, figures));
 }
 
 /** Ends a slice with ERR_RDMA_OP. Upstream forgets the unsignaled chains before; we may keep them as orphans. */
-function failSlice(engine: IOEngine, slice: Slice, message: string): void {
+function failSlice(engine: IOEngine, backend: RdmaBackend, slice: Slice, message: string): void {
   slice.result = { code: StatusCode.ERR_RDMA_OP, message };
   if (engine.surprises.creditLeaks) return;
   for (let index = 0; index < slice.endpoints.length; index += 1) orphan(slice, index);
   slice.endpoints.forEach((endpoint, index) => {
     drainOrphans(engine, endpoint, slice.lkeys[index], slice.rkeys[index]);
+    // Nothing else would ever tell that they have ended.
+    const isUndrained = endpoint.ledger.orphans > 0 && endpoint.health === 'up' && !endpoint.degraded;
+    if (isUndrained && !engine.surprises.brokenForGood) startRepair(engine, backend, endpoint);
   });
 }
 
 /**
  * Posts one signaled work request of no bytes that stands for all orphans before it, so that their slots come back when
- * it completes (sound). Its own slot is free, because what caused the orphans was not posted in full. If even that post
- * fails, the next call tries again.
+ * it completes (sound). Its own slot is free, because what caused the orphans was not posted in full.
  */
 export function drainOrphans(engine: IOEngine, endpoint: Endpoint, lkey: number, rkey: number): void {
   const { ledger } = endpoint;
   if (ledger.orphans === 0 || endpoint.degraded || reserveCredit(endpoint, 1) !== 'reserved') return;
-  const tailId = insertRecord(ledger, { posted: ledger.orphans + 1, credits: 0, transfer: null });
+  const { orphaned } = ledger;
+  const tailId = insertRecord(ledger, { posted: ledger.orphans + 1, credits: 0, transfer: null, orphaned });
   const outcome = engine.host.postSend(endpoint.local.qpn, {
     operation: 'write',
+    transferId: -1,
     lkey,
     rkey,
     workRequests: [{ remoteOffset: 0, bytes: 0, sges: [{ offset: 0, bytes: 0 }], credits: 0 }],
@@ -139,6 +159,7 @@ export function drainOrphans(engine: IOEngine, endpoint: Endpoint, lkey: number,
   });
   if (outcome.errno === 0) {
     ledger.orphans = 0;
+    ledger.orphaned = [];
     return;
   }
   ledger.records.delete(tailId);

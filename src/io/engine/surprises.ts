@@ -69,11 +69,15 @@ export const SURPRISES = {
   },
   pointerSharesSlot: {
     says: 'Two registrations of one pointer share a slot; deregistering either kills both (0.16).',
-    off: 'The region lives until the last of them goes.',
+    off: 'Each has a region and keys of its own.',
   },
   receivesOnlyIfNotified: {
     says: 'A side without notification posts no receives, so a peer that notifies stalls for ever (0.18).',
     off: 'Receives are always posted; what nobody wants is dropped.',
+  },
+  endsWhileMoving: {
+    says: 'The first error is told at once, while other work requests of the transfer may still move bytes (A7, A11).',
+    off: 'It is told when the last of them has ended, so that the memory is free then.',
   },
   brokenForGood: {
     says: 'A failed queue pair is never made again: all that is posted to it is flushed (A11).',
@@ -115,7 +119,16 @@ export type Fidelity = 'mori' | 'sound';
 
 export const SURPRISE_NAMES = Object.keys(SURPRISES) as SurpriseName[];
 
+const BY_FIDELITY: { readonly [fidelity in Fidelity]: Surprises } = {
+  mori: allOf(true),
+  sound: allOf(false),
+};
+
+function allOf(on: boolean): Surprises {
+  return Object.freeze(Object.fromEntries(SURPRISE_NAMES.map((name) => [name, on])) as Surprises);
+}
+
 /** All switches on, or all off. */
 export function surprisesOf(fidelity: Fidelity): Surprises {
-  return Object.fromEntries(SURPRISE_NAMES.map((name) => [name, fidelity === 'mori'])) as Surprises;
+  return BY_FIDELITY[fidelity];
 }

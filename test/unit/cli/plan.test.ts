@@ -185,18 +185,23 @@ describe('a run beyond 4 GiB', () => {
 
 describe('the time', () => {
   test.each([
-    ['cx7', 'write', 6, 49_750],
-    ['cx7', 'read', 7, 44_400],
-    ['thor2', 'write', 32, 49_800],
-    ['thor2', 'read', 110, 48_100],
-  ] as const)('with %s in %s is base and wire', (nic, mode, base, rate) => {
-    const report = planned('llama-3-8b', 'tp=1', 'tp=1', { nic, mode });
-    expect(report.slowestMicros).toBe(base + Math.ceil((4096 * 131_072) / rate));
-  });
+    ['cx7', 'write', 5_720, 100, 50, 49_750],
+    ['cx7', 'read', 6_400, 100, 50, 44_400],
+    ['thor2', 'write', 13_000, 620, 140, 49_800],
+    ['thor2', 'read', 73_400, 620, 140, 48_100],
+  ] as const)(
+    'with %s in %s is posting, wire and base',
+    (nic, mode, baseNanos, postNanos, requestNanos, bytesPerMicro) => {
+      const report = planned('llama-3-8b', 'tp=1', 'tp=1', { nic, mode });
+      const posting = postNanos + report.pairs[0]!.workRequests * requestNanos;
+      const wire = Math.ceil((4096 * 131_072 * 1000) / bytesPerMicro);
+      expect(report.slowestMicros).toBe(Math.ceil((posting + wire + baseNanos) / 1000));
+    },
+  );
 
-  test('of many small work requests is what posting them takes', () => {
+  test('of many small work requests is what the queue pair takes', () => {
     const report = planned(modelWith(2, 8, 8), 'tp=8,layout=kv-first-nhd', 'tp=1,layout=kv-first-nhd');
-    expect(report.slowestMicros).toBe(5 + Math.ceil((2 * 2 * 4096) / 7));
+    expect(report.slowestMicros).toBe(Math.ceil((5_000 + 2 * 2 * 4096 * 143) / 1000));
   });
 });
 

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { StatusCode } from '../../../src/io/codes.ts';
 import { complete, deregisterMemory, registerMemory } from '../../../src/io/engine/engine.ts';
 import { setStatusCode } from '../../../src/io/transfer-status.ts';
-import { landNext } from '../../../src/io/verbs-sim.ts';
+import { landNext } from '../../../src/io/verbs-land.ts';
 import { addPair, apart, createRig, finishCall, makeSession, pump, start } from './rig.ts';
 
 /** Corners of mori-io.md A8 to A11 and A14 that no trace shows. */

@@ -57,13 +57,13 @@ describe('the ledger', () => {
     const endpoint = addPair(createRig()).session.endpoints[0];
     expect(createLedger(1024).nextId).toBe(1024);
     endpoint.depth = 10;
-    const id = insertRecord(endpoint.ledger, { posted: 3, credits: 5, transfer: null });
+    const id = insertRecord(endpoint.ledger, { posted: 3, credits: 5, transfer: null, orphaned: [] });
     expect(id).toBe(16);
     endpoint.ledger.orphans = 4;
     endpoint.degraded = true;
     recover(endpoint);
     expect([endpoint.depth, endpoint.degraded, endpoint.ledger.records.size]).toEqual([6, false, 1]);
-    expect(takeRecord(endpoint, id)).toEqual({ posted: 3, credits: 5, transfer: null });
+    expect(takeRecord(endpoint, id)).toEqual({ posted: 3, credits: 5, transfer: null, orphaned: [] });
     expect([endpoint.depth, takeRecord(endpoint, id)]).toEqual([3, undefined]);
   });
 });

@@ -32,7 +32,7 @@ test('integers have the bytes that @msgpack/msgpack gives numbers, and read back
       const out: number[] = [];
       pack.writeInt(out, value, INT53);
       expect(out).toEqual([...encode(value)]);
-      expect(pack.readInt(pack.openMsgpack(Uint8Array.from(out)), INT53)).toBe(BigInt(value));
+      expect(BigInt(pack.readInt(pack.openMsgpack(Uint8Array.from(out)), INT53))).toBe(BigInt(value));
     }),
     { seed: 42, numRuns: 500 },
   );
@@ -61,7 +61,7 @@ test('@msgpack/msgpack cannot stand in: it writes small bigints in nine bytes an
 
 test('the same integer reads from every width that holds it', () => {
   const nine = [[9], [0xcc, 9], [0xcd, 0, 9], [0xd0, 9], [0xd1, 0, 9], [0xd3, 0, 0, 0, 0, 0, 0, 0, 9]];
-  for (const bytes of nine) expect(pack.readInt(open(...bytes), pack.UINT32)).toBe(9n);
+  for (const bytes of nine) expect(BigInt(pack.readInt(open(...bytes), pack.UINT32))).toBe(9n);
 });
 
 test('nil, bools, floats, str, bin, ext, arrays and maps are no integers', () => {
@@ -185,5 +185,5 @@ test('every tag with content ends exactly where the format says', () => {
 
 test('an input that starts in the middle of a buffer reads the same', () => {
   const outer = Uint8Array.from([1, 2, 0xcd, 0x01, 0x00, 3]);
-  expect(pack.readInt(pack.openMsgpack(outer.subarray(2, 5)), pack.UINT32)).toBe(256n);
+  expect(pack.readInt(pack.openMsgpack(outer.subarray(2, 5)), pack.UINT32)).toBe(256);
 });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { PROFILES, transferMicros } from '../../../src/io/nic.ts';
+import { batchMicros, NICS } from '../../../src/io/profiles.ts';
 
 /** MoRI-IO's published tables: bytes of one work request and microseconds. Source: mori-io.md, end of part B. */
 const CX7_WRITE = [
@@ -33,7 +33,7 @@ describe('a NIC profile is within 5 % of what was measured for large work reques
     ['thor2', 'read', 256, THOR2_READ_256],
   ] as const)('%s, %s, batch %i', (nic, operation, count, table) => {
     for (const [bytes, micros] of table) {
-      const predicted = transferMicros(PROFILES[nic], operation, count, count * bytes);
+      const predicted = batchMicros(NICS[nic], operation, count, count * bytes);
       expect([bytes, Math.abs(predicted / micros - 1) < 0.05]).toEqual([bytes, true]);
     }
   });

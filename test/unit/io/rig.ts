@@ -17,12 +17,13 @@ import {
 } from '../../../src/io/engine/engine.ts';
 import type { Host, Machine } from '../../../src/io/engine/host.ts';
 import type { Call, CreationOutcome, IOEngine, Session } from '../../../src/io/engine/state.ts';
-import { NIC_TIMES } from '../../../src/io/profiles.ts';
+import { INSTANT } from '../../../src/io/profiles.ts';
 import type { QueuePairSizes, RdmaBackendConfig } from '../../../src/io/rdma-config.ts';
 import { RDMA_DEFAULTS } from '../../../src/io/rdma-config.ts';
 import type { BatchEntries } from '../../../src/io/submission.ts';
 import { createStatus, type TransferStatus } from '../../../src/io/transfer-status.ts';
-import { createVerbs, landNext, type VerbsSim, verbsOf } from '../../../src/io/verbs-sim.ts';
+import { landNext } from '../../../src/io/verbs-land.ts';
+import { createVerbs, type VerbsSim, verbsOf } from '../../../src/io/verbs-sim.ts';
 
 /** Engines over software verbs, with a control plane that answers at once: everything moves when a test says so. */
 
@@ -51,17 +52,21 @@ export interface RigHooks {
   queuePairMade?: (qpn: number, nic: string, sizes: QueuePairSizes) => void;
   posted?: (qpn: number, chain: Parameters<Host['postSend']>[1], posted: number, errno: number) => void;
   notified?: (qpn: number, wrId: number, errno: number) => void;
+  /** Runs of source offset, target offset, bytes that have just been copied. */
+  moved?: (runs: Float64Array, count: number) => void;
   /** An errno for the next notification. */
   failNotification?: number;
 }
 
 export function createRig(hooks: RigHooks = {}): Rig {
   const buffers = new Map<bigint, Uint8Array>();
-  const sim = createVerbs(NIC_TIMES.instant, (source, target, runs, count) => {
+  const sim = createVerbs(INSTANT, (source, target, runs, count) => {
     const [from, to] = [buffers.get(source.address)!, buffers.get(target.address)!];
     for (let at = 0; at < count * 3; at += 3) {
       to.set(from.subarray(runs[at], runs[at] + runs[at + 2]), runs[at + 1]);
     }
+    hooks.moved?.(runs, count);
+    return true;
   });
   return {
     sim,

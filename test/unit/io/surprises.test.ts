@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { BackendType, MemoryLocationType, StatusCode } from '../../../src/io/codes.ts';
 import { createBackend, removeBackend } from '../../../src/io/engine/backends.ts';
 import {
+  complete,
   deregisterMemory,
   popInboundTransferStatus,
   registerMemory,
@@ -14,6 +15,7 @@ import type { Call } from '../../../src/io/engine/state.ts';
 import { SURPRISE_NAMES, type SurpriseName, surprisesOf } from '../../../src/io/engine/surprises.ts';
 import type { RdmaBackendConfig } from '../../../src/io/rdma-config.ts';
 import { createStatus } from '../../../src/io/transfer-status.ts';
+import { landNext } from '../../../src/io/verbs-land.ts';
 import {
   addEngine,
   addMemory,
@@ -284,6 +286,20 @@ const SHOWINGS: Readonly<Record<SurpriseName, Showing>> = {
     },
     mori: [StatusCode.ERR_RDMA_OP, StatusCode.ERR_RDMA_OP, false],
     sound: [StatusCode.ERR_RDMA_OP, StatusCode.SUCCESS, true],
+  },
+  endsWhileMoving: {
+    see: ({ rig, pair }) => {
+      const { initiator, session } = pair({ qpPerTransfer: 2, enableNotification: false });
+      rig.sim.failing.set(session.endpoints[0].local.qpn, 'RETRY_EXC_ERR');
+      const { status } = start(initiator, session, { rows: apart(2), id: 0 });
+      landNext(rig.sim);
+      complete(initiator, rig.sim.completions.pop()!.completion);
+      const code = status.code;
+      pump(rig);
+      return [code, status.code];
+    },
+    mori: [StatusCode.ERR_RDMA_OP, StatusCode.ERR_RDMA_OP],
+    sound: [StatusCode.IN_PROGRESS, StatusCode.ERR_RDMA_OP],
   },
   deadKeysStay: {
     see: ({ rig, pair }) => {

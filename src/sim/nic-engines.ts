@@ -1,0 +1,184 @@
+import { believe } from '../base/failure.ts';
+import type { ActorId } from '../base/topology.ts';
+import { BackendType, MemoryLocationType } from '../io/codes.ts';
+import type { MemoryDesc } from '../io/descriptors.ts';
+import { createBackend } from '../io/engine/backends.ts';
+import {
+  answered,
+  createEngine,
+  createSession,
+  deregisterMemory,
+  registerMemory,
+  registerRemoteEngine,
+  serve,
+  unanswered,
+} from '../io/engine/engine.ts';
+import type { Host, Machine } from '../io/engine/host.ts';
+import type { IOEngine, Session } from '../io/engine/state.ts';
+import type { Fidelity } from '../io/engine/surprises.ts';
+import { RDMA_DEFAULTS } from '../io/rdma-config.ts';
+import type { VerbsPart } from '../io/verbs-sim.ts';
+import type { Setup } from './draws.ts';
+import type { OpenBatch } from './nic-batches.ts';
+
+/** The MoRI-IO engine of one rank: its memory, and what it has lent to each peer. */
+export interface RankEngine {
+  readonly actor: ActorId;
+  readonly engine: IOEngine;
+  /** Its cache, as it names it in its own work requests. */
+  readonly memory: MemoryDesc;
+  /** Sessions towards peers; null where none could be made. */
+  readonly sessions: Map<ActorId, Session | null>;
+  /** Its cache, registered once more for each peer, so that each has a key of its own. */
+  readonly loans: Map<ActorId, Loan[]>;
+  /** Batches whose end its connector has not been told, by transfer id. */
+  readonly open: Map<number, OpenBatch>;
+  nextTransfer: number;
+}
+
+interface Loan {
+  readonly epoch: number;
+  readonly memory: MemoryDesc;
+}
+
+export interface EngineSpec {
+  readonly actor: ActorId;
+  readonly name: string;
+  readonly setup: Setup;
+  readonly fidelity: Fidelity;
+  readonly regionStart: number;
+  readonly regionEnd: number;
+  readonly verbs: VerbsPart;
+  readonly arm: (timer: number, atMicros: number) => void;
+  /** The engine at the other end of a control connection, or null when nobody is there. */
+  readonly engineAt: (key: string) => IOEngine | null;
+}
+
+const LISTEN_PORT = 4000;
+/** Few, so that a target that is slow to look leaves a sender without a receive. */
+const RECEIVES = 2;
+
+export function createRankEngine(spec: EngineSpec): RankEngine {
+  const { actor, name, setup, fidelity, regionStart, regionEnd } = spec;
+  const engine: IOEngine = createEngine({
+    key: name,
+    host: '127.0.0.1',
+    port: LISTEN_PORT + actor,
+    machine: machineOf(name),
+    hostPort: hostOf(spec, () => engine),
+    fidelity,
+  });
+  const refusal = createBackend(engine, BackendType.RDMA, {
+    ...RDMA_DEFAULTS,
+    qpPerTransfer: setup.queuePairs,
+    // A batch is one chain, so that it stays on the queue pair that its poster chose.
+    postBatchSize: setup.sendQueueDepth,
+    maxSendWr: setup.sendQueueDepth,
+    enableNotification: setup.notifies,
+    notifPerQp: RECEIVES,
+  });
+  believe(refusal === null, 'INV-NIC-2', `rank ${name} has no RDMA backend: ${refusal}`);
+  const memory = register(engine, regionStart, regionEnd);
+  return { actor, engine, memory, sessions: new Map(), loans: new Map(), open: new Map(), nextTransfer: 0 };
+}
+
+function machineOf(name: string): Machine {
+  const limits = {
+    maxQpWr: 16_384,
+    maxSge: 30,
+    maxCqe: 65_536,
+    maxMessageBytes: 2 ** 31,
+    vendor: 'mellanox',
+  } as const;
+  return {
+    nodeId: `node-${name}`,
+    hostname: `host-${name}`,
+    pid: 1,
+    nics: [{ name, gbps: 400, numaNode: 0, limits }],
+    gpus: [{ busId: '0000:01:00.0', numaNode: 0, nics: [0], fabricCapable: false }],
+    peerAccess: () => false,
+  };
+}
+
+/** The control plane answers at once: what a handshake may meet is the connector's own messages' matter. */
+function hostOf({ verbs, arm, engineAt }: EngineSpec, self: () => IOEngine): Host {
+  const { createQueuePair, connectQueuePair, destroyQueuePair, postReceives } = verbs;
+  const { postSend, postNotification, registerRegion, deregisterRegion } = verbs;
+  return {
+    createQueuePair,
+    connectQueuePair,
+    destroyQueuePair,
+    postReceives,
+    postSend,
+    postNotification,
+    registerRegion,
+    deregisterRegion,
+    listen: (_, port) => port,
+    request: (exchange, peer, frame) => {
+      const other = engineAt(peer.key);
+      const reply = other === null ? null : serve(other, frame);
+      if (reply === null)
+        unanswered(self(), exchange, `connect(${peer.host}:${peer.port}): Connection refused`);
+      else answered(self(), exchange, reply);
+    },
+    arm,
+    startCopy: () => 'no copies between GPUs here',
+    copyDone: () => false,
+    log: () => undefined,
+    processEnds: (how, text) => believe(false, 'INV-NIC-2', `the engine ends the process: ${how}, ${text}`),
+  };
+}
+
+function register(engine: IOEngine, start: number, end: number): MemoryDesc {
+  return registerMemory(engine, {
+    address: BigInt(start),
+    bytes: BigInt(end - start),
+    deviceId: 0,
+    loc: MemoryLocationType.GPU,
+  });
+}
+
+/** What was lent to a peer, the latest last. Epoch 0 is lent from the start, whether or not anybody asks for it. */
+function loansTo(target: RankEngine, peer: ActorId): Loan[] {
+  let loans = target.loans.get(peer);
+  if (loans === undefined) {
+    loans = [lend(target, 0)];
+    target.loans.set(peer, loans);
+  }
+  return loans;
+}
+
+function lend({ engine, memory: { data, size } }: RankEngine, epoch: number): Loan {
+  return { epoch, memory: register(engine, Number(data), Number(data + size)) };
+}
+
+/** Takes back what was lent to a peer, and lends it under a new key. Who holds the old one is refused. */
+export function lendAnew(target: RankEngine, peer: ActorId, epoch: number): void {
+  const loans = loansTo(target, peer);
+  deregisterMemory(target.engine, loans.at(-1)!.memory);
+  loans.push(lend(target, epoch));
+}
+
+/** Another key in the same epoch. */
+export function renewKey(target: RankEngine, peer: ActorId): void {
+  lendAnew(target, peer, loansTo(target, peer).at(-1)!.epoch);
+}
+
+/** Makes a session towards a peer with the descriptors of that epoch. There may be none. */
+export function openSession(initiator: RankEngine, target: RankEngine, epoch: number): void {
+  const { engine, sessions, memory, actor } = initiator;
+  registerRemoteEngine(engine, target.engine.desc);
+  sessions.set(target.actor, null);
+  // Epochs begin at 0, so there is always one.
+  const loan = loansTo(target, actor).findLast((known) => known.epoch <= epoch)!;
+  createSession(engine, memory, loan.memory, (outcome) => {
+    if (outcome.kind === 'session') sessions.set(target.actor, outcome.session);
+  });
+}
+
+/** Send-queue slots that are taken, over all queue pairs. */
+export function slotsTaken({ engine }: RankEngine): number {
+  let taken = 0;
+  for (const { depth } of engine.rdma?.byQpn.values() ?? []) taken += depth;
+  return taken;
+}

@@ -1,0 +1,125 @@
+import { mix } from '../base/mix.ts';
+import type { ActorId } from '../base/topology.ts';
+import type { Notification, PostedChain } from '../io/engine/host.ts';
+import { landHead } from '../io/verbs-land.ts';
+import { type Posted, queuePairOf, type SimQueuePair, type VerbsSim } from '../io/verbs-sim.ts';
+import type { Core } from './core.ts';
+import { chainEnded, type OpenBatch } from './nic-batches.ts';
+import { FATE, type Fate, NOT_READY_MICROS, statusOf } from './nic-fates.ts';
+import { HAPPENING } from './ready-set.ts';
+import { DRAW } from './tape.ts';
+
+/** Work on its way over a queue pair: each post is a landing in the ready set, in order within the queue pair. */
+
+export interface Lane {
+  readonly queuePair: SimQueuePair;
+  readonly initiator: ActorId;
+  readonly target: ActorId;
+  /** In order of their posts. */
+  readonly flights: Flight[];
+  /** Flights whose time has come while an earlier one has not ended. */
+  readonly owed: Flight[];
+  lastLandAt: number;
+}
+
+/** One chain, or one SEND, on its way. */
+export interface Flight {
+  readonly lane: Lane;
+  readonly chain: PostedChain | null;
+  readonly message: Notification | null;
+  /** Null for a work request that only gives slots back, and for a SEND whose batch has ended. */
+  readonly open: OpenBatch | null;
+  fate: Fate;
+  /** Its queue pair was taken down. */
+  cancelled: boolean;
+}
+
+/** Between the pieces of a torn write. */
+const TORN_MICROS = 12;
+/** Where a layer's number would stand in the key of a SEND's draws. */
+export const SEND_KIND = 1_000;
+
+export function createLane(sim: VerbsSim, qpn: number, initiator: ActorId, target: ActorId): Lane {
+  return { queuePair: queuePairOf(sim, qpn), initiator, target, flights: [], owed: [], lastLandAt: 0 };
+}
+
+/** The last post of a lane goes on its way. */
+export function launch(core: Core, flight: Flight, { landAt }: Posted): void {
+  const { lane } = flight;
+  lane.flights.push(flight);
+  const { kind, object } = keyOf(flight);
+  const held = core.delay(DRAW.landDelay, lane.initiator, kind, object);
+  lane.lastLandAt = Math.max(Math.ceil(landAt / 1000) + held, lane.lastLandAt);
+  push(core, flight, lane.lastLandAt, held);
+}
+
+function push(core: Core, flight: Flight, at: number, held: number): void {
+  core.push(HAPPENING.land, flight.lane.target, at, aboutFlight(flight), held, null, flight);
+}
+
+/** What the draws of a flight are about. */
+export function keyOf({ open, message }: Flight): { readonly kind: number; readonly object: number } {
+  if (message !== null) return { kind: SEND_KIND + message.qpIndex, object: message.id };
+  return open === null
+    ? { kind: SEND_KIND, object: 0 }
+    : { kind: open.batch.layer, object: open.batch.transfer };
+}
+
+function aboutFlight(flight: Flight): number {
+  const { kind, object } = keyOf(flight);
+  return mix(mix(object, kind), flight.open?.batch.part ?? 0);
+}
+
+/**
+ * A flight's time has come. It lands unless an earlier one of its queue pair has not ended, or its queue pair is gone; true
+ * when it has ended.
+ */
+export function land(core: Core, sim: VerbsSim, flight: Flight): boolean {
+  const { lane } = flight;
+  if (flight.cancelled) return false;
+  if (lane.flights[0] !== flight) {
+    lane.owed.push(flight);
+    return false;
+  }
+  if (flight.fate === FATE.notReady) {
+    flight.fate = FATE.none;
+    push(core, flight, core.now + NOT_READY_MICROS, NOT_READY_MICROS);
+    return false;
+  }
+  const landing = landNow(core, sim, flight);
+  if (landing === 'stalled') lane.owed.unshift(flight);
+  if (landing === 'partly') push(core, flight, core.now + TORN_MICROS, TORN_MICROS);
+  if (landing !== 'ended') return false;
+  lane.flights.shift();
+  if (flight.open !== null && flight.chain !== null) chainEnded(core, flight.open);
+  landOwed(core, lane);
+  return true;
+}
+
+function landNow(core: Core, sim: VerbsSim, { lane, fate }: Flight): ReturnType<typeof landHead> {
+  const { queuePair } = lane;
+  const failure = statusOf(fate);
+  if (failure !== null) sim.failing.set(queuePair.qpn, failure);
+  sim.nowNanos = core.now * 1000;
+  const landing = landHead(sim, queuePair);
+  sim.failing.delete(queuePair.qpn);
+  return landing;
+}
+
+/** The head of a lane may land now, if its time has come. */
+export function landOwed(core: Core, lane: Lane): void {
+  const next = lane.owed[0];
+  if (next === undefined || next !== lane.flights[0]) return;
+  lane.owed.shift();
+  push(core, next, core.now, 0);
+}
+
+/** The queue pair is taken down: nothing of it lands any more. */
+export function cancelLane(core: Core, lane: Lane): void {
+  for (const flight of lane.flights) {
+    flight.cancelled = true;
+    if (flight.open !== null && flight.chain !== null) chainEnded(core, flight.open);
+  }
+  lane.flights.length = 0;
+  lane.owed.length = 0;
+}
