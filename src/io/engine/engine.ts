@@ -1,4 +1,4 @@
-import { StatusCode } from '../codes.ts';
+import { MemoryLocationType, StatusCode } from '../codes.ts';
 import {
   type EngineDesc,
   emptyMemoryDesc,
@@ -13,13 +13,13 @@ import { endOrThrow } from './backends.ts';
 import { createCall, expire, startCall } from './calls.ts';
 import { completeWork } from './complete.ts';
 import { frameAnswered, frameFailed, serveFrame } from './control-plane.ts';
-import { pollCopies, startCopies } from './copies.ts';
+import { createCopySession, pollCopies, startCopies } from './copies.ts';
 import type { Host, Machine, WorkCompletion } from './host.ts';
 import { popInbound } from './notify.ts';
 import { dropRegions } from './regions.ts';
-import { normalizeBusId, type Route, routeOf } from './routing.ts';
+import { normalizeBusId, routeOf } from './routing.ts';
 import { createRdmaSession, remoteOf } from './sessions.ts';
-import type { Call, CreationOutcome, IOEngine, Session } from './state.ts';
+import type { Call, CopyBackend, CreationOutcome, IOEngine, RdmaBackend, Session } from './state.ts';
 import { type Fidelity, type Surprises, surprisesOf } from './surprises.ts';
 import { NO_BACKEND } from './texts.ts';
 
@@ -64,7 +64,7 @@ export function createEngine(options: EngineOptions): IOEngine {
 export function registerRemoteEngine(engine: IOEngine, peer: EngineDesc): void {
   const before = engine.rdma?.remoteEngines.get(peer.key) ?? engine.remoteEngines.get(peer.key);
   engine.remoteEngines.set(peer.key, peer);
-  engine.rdma?.remoteEngines.set(peer.key, peer);
+  for (const backend of backendsOf(engine)) backend.remoteEngines.set(peer.key, peer);
   const isAnother = before !== undefined && !sameEngineDesc(before, peer);
   if (isAnother && !engine.surprises.restartKeepsQueuePairs) forgetPeer(engine, peer.key);
 }
@@ -79,7 +79,11 @@ function forgetPeer(engine: IOEngine, key: string): void {
 /** Removes the address only: queue pairs, keys and sessions live on and work. */
 export function deregisterRemoteEngine(engine: IOEngine, key: string): void {
   engine.remoteEngines.delete(key);
-  engine.rdma?.remoteEngines.delete(key);
+  for (const backend of backendsOf(engine)) backend.remoteEngines.delete(key);
+}
+
+function backendsOf({ rdma, xgmi, fabric }: IOEngine): (RdmaBackend | CopyBackend)[] {
+  return [rdma, xgmi, fabric].filter((backend) => backend !== null);
 }
 
 export interface Memory {
@@ -88,18 +92,23 @@ export interface Memory {
   readonly deviceId?: number;
   readonly loc: number;
   readonly numaNode?: number;
+  /** What the GPU's runtime gives for its allocation: HANDLE_BYTES bytes each. */
   readonly ipcHandle?: Uint8Array;
   readonly fabricHandle?: Uint8Array;
+  /** Bytes from the start of the GPU's allocation. */
+  readonly offsetInAllocation?: bigint;
 }
 
 /** No check at all, and never a failure: NICs hear of the memory when a session needs it. */
 export function registerMemory(engine: IOEngine, memory: Memory): MemoryDesc {
-  const { address, bytes, deviceId = -1, loc, numaNode = -1 } = memory;
-  const busId = loc === 2 ? (engine.machine.gpus[deviceId]?.busId ?? '') : '';
+  const { address, bytes, deviceId = -1, loc } = memory;
+  const isGpu = loc === MemoryLocationType.GPU;
+  const busId = isGpu ? (engine.machine.gpus[deviceId]?.busId ?? '') : '';
+  const isHost = loc === MemoryLocationType.CPU && address !== 0n;
+  const numaNode = isHost ? (memory.numaNode ?? -1) : -1;
   const desc: MemoryDesc = {
     ...emptyMemoryDesc(),
-    ...(memory.ipcHandle && { ipcHandle: memory.ipcHandle }),
-    ...(memory.fabricHandle && { fabricHandle: memory.fabricHandle }),
+    ...(isGpu && exportedParts(engine, memory)),
     engineKey: engine.desc.key,
     id: engine.nextMemoryId,
     deviceId,
@@ -113,6 +122,15 @@ export function registerMemory(engine: IOEngine, memory: Memory): MemoryDesc {
   engine.memories.set(desc.id, desc);
   engine.rdma?.memories.set(desc.id, desc);
   return desc;
+}
+
+/** What lets a peer map GPU memory; only the backends that exist by now fill it in. */
+function exportedParts(engine: IOEngine, memory: Memory): Partial<MemoryDesc> {
+  const { ipcHandle, fabricHandle, offsetInAllocation = 0n } = memory;
+  return {
+    ...(engine.xgmi !== null && ipcHandle && { ipcHandle, ipcOffset: offsetInAllocation }),
+    ...(engine.fabric !== null && fabricHandle && { fabricHandle, fabricOffset: offsetInAllocation }),
+  };
 }
 
 /** Drops the NICs' regions and every cached session with that id on either side, whatever its engine (A14). */
@@ -159,7 +177,7 @@ export function transfer(engine: IOEngine, request: TransferRequest): Call | nul
     return null;
   }
   if (route !== 'rdma') {
-    startCopies(engine, engine[route]!, operation, local, remote, entries, status);
+    copy(engine, route, request);
     return null;
   }
   const call = createCall(operation, request.transferId, status);
@@ -172,6 +190,13 @@ export function transfer(engine: IOEngine, request: TransferRequest): Call | nul
   }
   runWithSession(engine, request, call);
   return call;
+}
+
+function copy(engine: IOEngine, route: CopyBackend['kind'], request: TransferRequest): void {
+  const { local, remote, status, operation, entries, single = false } = request;
+  const session = createCopySession(engine, route, local, remote);
+  if (session !== null) startCopies(engine, session, operation, entries, status, single);
+  else updateStatus(status, StatusCode.ERR_BAD_STATE, `${route.toUpperCase()}: Failed to create session`);
 }
 
 function runWithSession(engine: IOEngine, request: TransferRequest, call: Call): void {
@@ -239,12 +264,13 @@ export function createSession(
   remote: MemoryDesc,
   done: (outcome: CreationOutcome) => void,
 ): void {
-  const route: Route | null = engine.ended === null ? routeOf(engine, local, remote) : null;
-  if (route !== 'rdma') {
-    done({ kind: 'none' });
+  const route = engine.ended === null ? routeOf(engine, local, remote) : null;
+  if (route === 'rdma') {
+    createRdmaSession(engine, engine.rdma!, local, remote, done);
     return;
   }
-  createRdmaSession(engine, engine.rdma!, local, remote, done);
+  const session = route === null ? null : createCopySession(engine, route, local, remote);
+  done(session === null ? { kind: 'none' } : { kind: 'session', session });
 }
 
 /** Read, Write, BatchRead and BatchWrite of a session. */
@@ -253,13 +279,16 @@ export function sessionTransfer(
   session: Session,
   request: Pick<TransferRequest, 'operation' | 'entries' | 'transferId' | 'status' | 'single'>,
 ): Call {
-  const call = createCall(request.operation, request.transferId, request.status);
-  if (engine.rdma === null || engine.ended !== null) {
-    updateStatus(request.status, StatusCode.ERR_BAD_STATE, NO_BACKEND);
-    call.phase = 'returned';
+  const { operation, entries, status, single = false } = request;
+  const call = createCall(operation, request.transferId, status);
+  if (session.route === 'rdma' && engine.rdma !== null && engine.ended === null) {
+    startCall(engine, engine.rdma, session, call, entries, single);
     return call;
   }
-  startCall(engine, engine.rdma, session, call, request.entries, request.single ?? false);
+  call.phase = 'returned';
+  if (session.route !== 'rdma' && engine[session.route] !== null && engine.ended === null) {
+    startCopies(engine, session, operation, entries, status, single);
+  } else updateStatus(status, StatusCode.ERR_BAD_STATE, NO_BACKEND);
   return call;
 }
 
