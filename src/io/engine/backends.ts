@@ -14,6 +14,12 @@ import type { CopyBackend, IOEngine, RdmaBackend } from './state.ts';
 
 /** Making and removing backends (mori-io.md A4, A5). Each rule gives null, or the text of upstream's exception. */
 
+/**
+ * CreateBackend; a type that is there already is left as it is. Settings that are absent have their defaults, and the
+ * environment wins over them. RDMA binds the control plane's port and writes it into the engine's descriptor.
+ * @returns null, or the text of upstream's exception: a setting out of range, no active NIC, the reserved port 1. TCP and
+ * Unknown end the process, as do a port in use and a machine without GPU (0.4, 0.20).
+ */
 export function createBackend(engine: IOEngine, type: number, config: BackendConfig = {}): string | null {
   if (engine.ended !== null) return engine.ended;
   if (type === BackendType.RDMA) return createRdma(engine, { ...RDMA_DEFAULTS, ...config });
@@ -113,7 +119,7 @@ function emptyRdma(config: RdmaBackendConfig, backoffMicros: number): RdmaBacken
   };
 }
 
-/** A type that is not there is no matter. What was under way stays so for ever upstream; sessions dangle. */
+/** RemoveBackend: a type that is not there is no matter. What was under way stays so for ever; sessions dangle (A4). */
 export function removeBackend(engine: IOEngine, type: number): void {
   if (type === BackendType.XGMI) engine.xgmi = null;
   if (type === BackendType.FABRIC) engine.fabric = null;

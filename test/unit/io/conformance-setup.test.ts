@@ -145,6 +145,21 @@ test('bytes of GPU memory move over RDMA, into the middle of a region too, and t
   expect(Buffer.compare(to.subarray(4096, 4608), from.subarray(64, 576))).toBe(0);
 });
 
+test('what the Python layer passes on for no worker threads, -1, does what 1 does', () => {
+  const seen = [-1, 0, 1].map((numWorkerThreads) => {
+    const rig = createRig();
+    const posts: string[] = [];
+    rig.hooks.posted = (qpn, { first, end, tailId }) => void posts.push(`${qpn} ${first} ${end} ${tailId}`);
+    const { initiator, session } = addPair(rig, { qpPerTransfer: 2, numWorkerThreads });
+    const rows = [0, 1, 2, 3].map((at): Row => [at * 100, at * 200, 64]);
+    finishCall(rig, start(initiator, session, { rows, id: 3 }));
+    return { workers: session.workers, posts };
+  });
+  expect(seen[2].workers).toBe(0);
+  expect(seen[2].posts).toHaveLength(2);
+  expect(seen.slice(0, 2)).toEqual([seen[2], seen[2]]);
+});
+
 describe('the count that ends a transfer', () => {
   test('is of its requests, however many workers share them', () => {
     const totals = [1, 2, 4].map((numWorkerThreads) => {
