@@ -32,6 +32,14 @@ export {
 } from './descriptors.ts';
 export { createBackend, removeBackend } from './engine/backends.ts';
 export {
+  type ControlAnswer,
+  type ControlServer,
+  controlDeadline,
+  createControlServer,
+  expireControl,
+  receiveControl,
+} from './engine/control-server.ts';
+export {
   alive,
   allocateTransferId,
   answered,

@@ -75,6 +75,10 @@ export const SURPRISES = {
     says: 'A side without notification posts no receives, so a peer that notifies stalls for ever (0.18).',
     off: 'Receives are always posted; what nobody wants is dropped.',
   },
+  clientStallsControl: {
+    says: 'A client that stops inside a control frame holds up all others until the receive timeout (0.19).',
+    off: 'Each connection is read by itself.',
+  },
   brokenForGood: {
     says: 'A failed queue pair is never made again: all that is posted to it is flushed (A11).',
     off: 'It is taken down and connected anew; submissions wait meanwhile.',

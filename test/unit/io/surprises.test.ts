@@ -1,12 +1,19 @@
 import { describe, expect, test } from 'vitest';
 import { BackendType, MemoryLocationType, StatusCode } from '../../../src/io/codes.ts';
+import {
+  type AskMemoryRegion,
+  emptyRdmaMemoryRegion,
+  encodeFrame,
+  MessageType,
+  packAskMemoryRegion,
+} from '../../../src/io/control-frames.ts';
 import { createBackend, removeBackend } from '../../../src/io/engine/backends.ts';
+import { createControlServer, expireControl, receiveControl } from '../../../src/io/engine/control-server.ts';
 import {
   deregisterMemory,
   popInboundTransferStatus,
   registerMemory,
   registerRemoteEngine,
-  sessionTransfer,
   transfer,
   transferBatches,
 } from '../../../src/io/engine/engine.ts';
@@ -64,6 +71,10 @@ function pop({ target }: Pair, id: number): boolean {
 
 const ONE: readonly Row[] = [[0, 0, 64]];
 const SHARED_GPU = { loc: MemoryLocationType.GPU } as const;
+
+function unknownRegion(): AskMemoryRegion {
+  return { ekey: 'target', devId: 0, id: 99, mr: emptyRdmaMemoryRegion() };
+}
 
 const SHOWINGS: Readonly<Record<SurpriseName, Showing>> = {
   popKeeps: {
@@ -275,6 +286,18 @@ const SHOWINGS: Readonly<Record<SurpriseName, Showing>> = {
     mori: [StatusCode.SUCCESS, StatusCode.IN_PROGRESS, false],
     sound: [StatusCode.SUCCESS, StatusCode.SUCCESS, false],
   },
+  clientStallsControl: {
+    see: ({ pair }) => {
+      const { target } = pair();
+      const server = createControlServer(target);
+      const whole = encodeFrame(MessageType.AskMemoryRegion, packAskMemoryRegion(unknownRegion()));
+      receiveControl(target, server, 1, whole.subarray(0, 3), 0);
+      const answered = receiveControl(target, server, 2, whole, 1000).map(({ connection }) => connection);
+      return [answered, expireControl(target, server, 5_000_000).map(({ connection }) => connection)];
+    },
+    mori: [[], [1, 2]],
+    sound: [[2], [1]],
+  },
   brokenForGood: {
     see: ({ rig, pair }) => {
       const made = pair();
@@ -389,19 +412,4 @@ describe('each surprise', () => {
     expect(see(sceneOf('sound', name, true))).not.toEqual(sound);
     expect(mori).not.toEqual(sound);
   });
-});
-
-test('worker threads given lists of different lengths are undefined behaviour, or an error', () => {
-  const codes = (['mori', 'sound'] as const).map((fidelity) => {
-    const rig = createRig();
-    const { initiator, session } = addPair(rig, { qpPerTransfer: 2, numWorkerThreads: 2 }, { fidelity });
-    const status = createStatus();
-    const entries = { localOffsets: [0], remoteOffsets: [0, 1], sizes: [1, 1] };
-    sessionTransfer(initiator, session, { operation: 'write', entries, transferId: 1, status });
-    return [status.code, rig.ends.map((end) => end.split(':')[0])];
-  });
-  expect(codes).toEqual([
-    [StatusCode.IN_PROGRESS, ['undefined behaviour']],
-    [StatusCode.ERR_INVALID_ARGS, []],
-  ]);
 });
