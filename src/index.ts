@@ -1,4 +1,7 @@
-/** What a program may use: attack a connector of its own, replay a run, judge a trace. Everything else is inside. */
+/**
+ * What a program may use: attack a connector of its own, replay a run, judge a trace; and `io`, the MoRI-IO engine by
+ * itself. Everything else is inside.
+ */
 
 export type { ContextView, LayerView, PartView } from './base/cache-view.ts';
 export { UsageError } from './base/failure.ts';
@@ -20,6 +23,7 @@ export { type Campaign, type CampaignOptions, type Finding, runCampaign } from '
 export { type Replay, readReplayLine, readReplayText, replayLine } from './explore/replay-line.ts';
 export { readScenario, scenarioByName } from './explore/scenario-file.ts';
 export { type Shrunk, shrinkSeed, shrinkTape } from './explore/shrink.ts';
+export * as io from './io/index.ts';
 export { LAYOUT_NAMES, type LayoutName, type LayoutShape, layoutByName } from './kv/layouts.ts';
 export { type CacheSpec, type CacheTensor, parseTensor } from './kv/parse.ts';
 export { type LayerSide, planLayer } from './kv/plan.ts';

@@ -91,18 +91,25 @@ export function emptyMemoryDesc(): MemoryDesc {
   };
 }
 
+/** EngineDesc.pack: msgpack in its shortest form. @throws UsageError DESC-RANGE, DESC-TEXT */
 export function packEngineDesc(desc: EngineDesc): Uint8Array {
   return pack(ENGINE_DESC, desc);
 }
 
+/**
+ * EngineDesc.unpack, as lenient as upstream: missing fields keep their defaults, surplus ones and what follows are ignored
+ * (A2). @throws UsageError with a code of msgpack.ts
+ */
 export function unpackEngineDesc(bytes: Uint8Array): EngineDesc {
   return unpack(ENGINE_DESC, bytes);
 }
 
+/** MemoryDesc.pack: msgpack in its shortest form. @throws UsageError DESC-RANGE, DESC-TEXT */
 export function packMemoryDesc(desc: MemoryDesc): Uint8Array {
   return pack(MEMORY_DESC, desc);
 }
 
+/** MemoryDesc.unpack, as lenient as unpackEngineDesc; a handle may be shorter than its field (A2). */
 export function unpackMemoryDesc(bytes: Uint8Array): MemoryDesc {
   return unpack(MEMORY_DESC, bytes);
 }

@@ -2,24 +2,32 @@ import { type PollCqMode, PollCqMode as PollCqModes } from './codes.ts';
 
 /** MoRI-IO's RDMA settings as data (mori-io.md A5): defaults, checks, environment, and the sizes that follow. */
 export interface RdmaBackendConfig {
+  /** Queue pairs of a session. */
   readonly qpPerTransfer: number;
   /** Work requests of one chain; -1 spreads them evenly over the queue pairs. */
   readonly postBatchSize: number;
+  /** Above 1, batches are shared out to threads, unless several NICs carry a transfer (A9). */
   readonly numWorkerThreads: number;
   readonly pollCqMode: PollCqMode;
+  /** Whether targets are told of transfers; both sides must agree (0.18). */
   readonly enableNotification: boolean;
   /** Receives posted on each queue pair, and the first id of its ledger. */
   readonly notifPerQp: number;
+  /** Whether long work requests are cut (A7). */
   readonly enableTransferChunking: boolean;
+  /** At least 4096. */
   readonly chunkBytes: number;
+  /** Of one work request; the largest message of a NIC beats it. */
   readonly maxChunksPerTransfer: number;
+  /** NICs of a session between host memories (A6). */
   readonly numNicsPerTransfer: number;
-  /** 0 takes the default, as in the next two. */
+  /** Sizes of a queue pair: work requests, completions, entries of a scatter list. 0 takes the default. */
   readonly maxSendWr: number;
   readonly maxCqeNum: number;
   readonly maxMsgSge: number;
 }
 
+/** The first ten in the order of upstream's constructor. */
 export const RDMA_DEFAULTS: RdmaBackendConfig = {
   qpPerTransfer: 1,
   postBatchSize: -1,

@@ -10,6 +10,7 @@ export interface TransferStatus {
   message: string;
 }
 
+/** A TransferStatus as its constructor leaves it: INIT, without text. */
 export function createStatus(): TransferStatus {
   return { code: StatusCode.INIT, message: '' };
 }

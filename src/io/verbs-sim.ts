@@ -106,6 +106,10 @@ export interface Posted {
 const RUN_NUMBERS = 3;
 const RUNS_FIRST = 64;
 
+/**
+ * Verbs for engines in one simulated network: `times` prices their NICs, `move` copies the bytes of what lands. Hand
+ * `verbsOf` of it to each engine's Host, then call `landNext`.
+ */
 export function createVerbs(times: NicTimes, move: Mover): VerbsSim {
   return {
     times,
@@ -138,7 +142,7 @@ export type VerbsPart = Pick<
   | 'deregisterRegion'
 >;
 
-/** The verbs of one process. Processes that name their NICs alike share them. */
+/** The verbs of one process, as its engine's Host has them. Processes that name their NICs alike share them. */
 export function verbsOf(sim: VerbsSim, processId: string, nicName: (nic: number) => string): VerbsPart {
   return {
     createQueuePair: (nic) => addQueuePair(sim, processId, nicName(nic)),

@@ -1,8 +1,10 @@
 import { BackendType, StatusCode } from '../codes.ts';
+import { type BackendConfig, copyConfig } from '../copy-config.ts';
 import {
   autoXgmiEnabled,
   checkConfig,
   overrideConfig,
+  RDMA_DEFAULTS,
   type RdmaBackendConfig,
   sendQueueBackoffMicros,
 } from '../rdma-config.ts';
@@ -12,18 +14,31 @@ import type { CopyBackend, IOEngine, RdmaBackend } from './state.ts';
 
 /** Making and removing backends (mori-io.md A4, A5). Each rule gives null, or the text of upstream's exception. */
 
-export function createBackend(engine: IOEngine, type: number, config: RdmaBackendConfig): string | null {
+/**
+ * CreateBackend; a type that is there already is left as it is. Settings that are absent have their defaults, and the
+ * environment wins over them. RDMA binds the control plane's port and writes it into the engine's descriptor.
+ * @returns null, or the text of upstream's exception: a setting out of range, no active NIC, the reserved port 1. TCP and
+ * Unknown end the process, as do a port in use and a machine without GPU (0.4, 0.20).
+ */
+export function createBackend(engine: IOEngine, type: number, config: BackendConfig = {}): string | null {
   if (engine.ended !== null) return engine.ended;
-  if (type === BackendType.RDMA) return createRdma(engine, config);
-  if (type === BackendType.XGMI) engine.xgmi ??= copyBackend('xgmi');
-  else if (type === BackendType.FABRIC) engine.fabric ??= copyBackend('fabric');
+  if (type === BackendType.RDMA) return createRdma(engine, { ...RDMA_DEFAULTS, ...config });
+  if (type === BackendType.XGMI) addCopyBackend(engine, 'xgmi', config);
+  else if (type === BackendType.FABRIC) addCopyBackend(engine, 'fabric', config);
   else
     return endOrThrow(engine, engine.surprises.assertsAbort, 'abort', `backend type ${type} does not exist`);
   return null;
 }
 
-function copyBackend(kind: CopyBackend['kind']): CopyBackend {
-  return { kind, hasCopyKernel: false, events: new Map() };
+function addCopyBackend(engine: IOEngine, kind: CopyBackend['kind'], config: BackendConfig = {}): void {
+  const known = engine.surprises.lateBackendForgets ? [] : engine.remoteEngines;
+  engine[kind] ??= {
+    kind,
+    config: copyConfig(config),
+    hasCopyKernel: false,
+    remoteEngines: new Map(known),
+    events: new Map(),
+  };
 }
 
 /** The process ends, as upstream's does, or the caller hears of it. */
@@ -46,7 +61,7 @@ function createRdma(engine: IOEngine, config: RdmaBackendConfig): string | null 
   }
   const refusal = buildRdma(engine, config);
   if (refusal !== null) return refusal;
-  if (autoXgmiEnabled(engine.environment)) engine.xgmi ??= copyBackend('xgmi');
+  if (autoXgmiEnabled(engine.environment)) addCopyBackend(engine, 'xgmi');
   return null;
 }
 
@@ -59,7 +74,7 @@ function fallBackToXgmi(engine: IOEngine): string | null {
     return 'no active RDMA device and no usable GPU P2P; cannot create any backend';
   }
   engine.desc.port = XGMI_ONLY_PORT;
-  engine.xgmi ??= copyBackend('xgmi');
+  addCopyBackend(engine, 'xgmi');
   return null;
 }
 
@@ -104,7 +119,7 @@ function emptyRdma(config: RdmaBackendConfig, backoffMicros: number): RdmaBacken
   };
 }
 
-/** A type that is not there is no matter. What was under way stays so for ever upstream; sessions dangle. */
+/** RemoveBackend: a type that is not there is no matter. What was under way stays so for ever; sessions dangle (A4). */
 export function removeBackend(engine: IOEngine, type: number): void {
   if (type === BackendType.XGMI) engine.xgmi = null;
   if (type === BackendType.FABRIC) engine.fabric = null;

@@ -1,7 +1,7 @@
 import { failed, StatusCode } from '../codes.ts';
-import { type BatchEntries, chainLength, formWorkRequests, planChains } from '../submission.ts';
+import { type BatchEntries, type Chain, chainLength, formWorkRequests, planChains } from '../submission.ts';
 import { setStatusCode, type TransferStatus, updateStatus } from '../transfer-status.ts';
-import { takeWaiters } from './credit.ts';
+import { endWait, isAdmitted, takeWaiters } from './credit.ts';
 import { failCall, tellFailure } from './ending.ts';
 import { advanceNotification, expireNotification } from './notify.ts';
 import { connectAnew } from './repair.ts';
@@ -10,8 +10,8 @@ import type {
   Endpoint,
   IOEngine,
   RdmaBackend,
+  RdmaSession,
   Result,
-  Session,
   Slice,
   Transfer,
   Waiter,
@@ -41,7 +41,7 @@ export function createCall(operation: 'read' | 'write', transferId: number, stat
 export function startCall(
   engine: IOEngine,
   backend: RdmaBackend,
-  session: Session,
+  session: RdmaSession,
   call: Call,
   entries: BatchEntries,
   single: boolean,
@@ -72,7 +72,7 @@ export function startCall(
   settle(engine, backend, call);
 }
 
-function refusalOf(engine: IOEngine, backend: RdmaBackend, session: Session): Result | null {
+function refusalOf(engine: IOEngine, backend: RdmaBackend, session: RdmaSession): Result | null {
   if (engine.surprises.deadKeysStay || !backend.dead.has(session.local.id)) return null;
   return { code: StatusCode.ERR_BAD_STATE, message: 'the local memory of this session was deregistered' };
 }
@@ -80,7 +80,7 @@ function refusalOf(engine: IOEngine, backend: RdmaBackend, session: Session): Re
 /** The whole call as one share, or one for each worker; or what refuses it before any is made. */
 function sharesOf(
   engine: IOEngine,
-  session: Session,
+  session: RdmaSession,
   call: Call,
   entries: BatchEntries,
   single: boolean,
@@ -171,6 +171,12 @@ function goesOn(engine: IOEngine, backend: RdmaBackend, transfer: Transfer): boo
   return transfer.failure === null || engine.surprises.endsWhileMoving;
 }
 
+/** The notification of a READ, once its data is here. Queue pairs that are down by now are asked for as a call would. */
+export function notifyLate(engine: IOEngine, backend: RdmaBackend, call: Call): void {
+  for (const endpoint of call.session!.endpoints) connectAnew(engine, backend, endpoint);
+  notify(engine, backend, call);
+}
+
 /** Sends the notification as far as credit goes. One that fails gives slots back, which others may wait for. */
 export function notify(engine: IOEngine, backend: RdmaBackend, call: Call): void {
   call.phase = 'notifying';
@@ -184,15 +190,22 @@ function wakeAll(engine: IOEngine, backend: RdmaBackend, endpoints: readonly End
 /** Credit came back to an endpoint, or it became degraded: everybody who waits looks again, in order. */
 export function wake(engine: IOEngine, backend: RdmaBackend, endpoint: Endpoint): void {
   if (endpoint.waiters.length === 0) return;
-  for (const { slice, call } of takeWaiters(endpoint)) {
-    if (slice === null) notify(engine, backend, call);
-    else if (advanceSlice(engine, backend, slice)) settle(engine, backend, call);
-  }
+  for (const waiter of takeWaiters(endpoint)) goOn(engine, backend, waiter);
 }
 
-/** The time of a waiter is up. */
+function goOn(engine: IOEngine, backend: RdmaBackend, { slice, call }: Waiter): void {
+  if (slice === null) notify(engine, backend, call);
+  else if (advanceSlice(engine, backend, slice)) settle(engine, backend, call);
+}
+
+/** The time of a waiter is up. It looks once more before it gives up, so it needs nobody to wake it. */
 export function expire(engine: IOEngine, backend: RdmaBackend, waiter: Waiter): void {
-  const { slice, call } = waiter;
+  const { slice, call, endpoint } = waiter;
+  if (isAdmitted(endpoint, slice === null ? 1 : lengthOf(slice.chains[slice.next]))) {
+    endWait(backend, slice ?? call);
+    goOn(engine, backend, waiter);
+    return;
+  }
   if (slice === null) {
     expireNotification(engine, backend, call);
     wakeAll(engine, backend, call.session!.endpoints);
@@ -200,4 +213,8 @@ export function expire(engine: IOEngine, backend: RdmaBackend, waiter: Waiter): 
   }
   expireSlice(engine, backend, slice);
   settle(engine, backend, call);
+}
+
+function lengthOf({ first, end }: Chain): number {
+  return end - first;
 }

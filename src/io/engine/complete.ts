@@ -1,6 +1,6 @@
 import { StatusCode } from '../codes.ts';
 import { updateStatus } from '../transfer-status.ts';
-import { notify, wake } from './calls.ts';
+import { notifyLate, wake } from './calls.ts';
 import { recover, takeRecord } from './credit.ts';
 import { endOrphans, failRecord, tellFailure } from './ending.ts';
 import type { WorkCompletion } from './host.ts';
@@ -69,7 +69,7 @@ function finish(engine: IOEngine, backend: RdmaBackend, transfer: Transfer): voi
   if (!isNotifying || engine.surprises.successFlips) {
     updateStatus(status, StatusCode.SUCCESS, 'success');
   } else call.dataDone = true;
-  if (call.owesNotification) notify(engine, backend, call);
+  if (call.owesNotification) notifyLate(engine, backend, call);
 }
 
 function completeFailed(

@@ -2,70 +2,98 @@ import { StatusCode } from '../codes.ts';
 import type { MemoryDesc } from '../descriptors.ts';
 import { type BatchEntries, isInside } from '../submission.ts';
 import { setStatusCode, type TransferStatus, updateStatus } from '../transfer-status.ts';
-import type { CopyBackend, IOEngine } from './state.ts';
+import { endOrThrow } from './backends.ts';
+import { isHandleEmpty } from './routing.ts';
+import type { CopyBackend, CopySession, IOEngine } from './state.ts';
 
 /** XGMI and FABRIC in brief (mori-io.md A16): copies between GPUs, which only a poll of the status sees end. */
 
-/** FABRIC without its kernel takes less than this. */
+/** FABRIC without its kernel takes less than this in one copy. */
 const FABRIC_BYTES_MAX = 4 * 1024 * 1024;
 
-export function startCopies(
+/** A session over copies, or null where the remote memory cannot be mapped. */
+export function createCopySession(
   engine: IOEngine,
-  backend: CopyBackend,
-  operation: 'read' | 'write',
+  route: CopyBackend['kind'],
   local: MemoryDesc,
   remote: MemoryDesc,
+): CopySession | null {
+  return isMappable(engine, engine[route]!, remote) ? { route, local, remote } : null;
+}
+
+/** Own memory as it is; a peer's by its handle; without one, XGMI still reaches into its own process. */
+function isMappable({ desc }: IOEngine, { kind, remoteEngines }: CopyBackend, remote: MemoryDesc): boolean {
+  if (remote.engineKey === desc.key) return true;
+  if (kind === 'fabric') return !isHandleEmpty(remote.fabricHandle);
+  return !isHandleEmpty(remote.ipcHandle) || remoteEngines.get(remote.engineKey)?.pid === desc.pid;
+}
+
+/** One call over a session; `single` is Read or Write of one range, which is copied even when it is empty. */
+export function startCopies(
+  engine: IOEngine,
+  session: CopySession,
+  operation: 'read' | 'write',
   entries: BatchEntries,
   status: TransferStatus,
+  single: boolean,
 ): void {
-  const refusal = refusalOf(engine, backend, local, remote, entries);
-  if (refusal !== null) {
-    updateStatus(status, refusal.code, refusal.message);
+  const backend = engine[session.route]!;
+  if (!areAligned(engine, entries, status)) return;
+  if (!isInRange(engine, session, entries)) {
+    updateStatus(status, StatusCode.ERR_INVALID_ARGS, 'length out of range');
     return;
   }
-  const runs = mergeBothSides(entries);
-  if (runs.length === 0 && entries.sizes.length !== 1) {
-    updateStatus(status, StatusCode.SUCCESS, '');
+  const runs = single ? runsInOrder(entries) : mergeBothSides(entries);
+  if (runs.length === 0) {
+    setStatusCode(status, StatusCode.SUCCESS);
     return;
   }
-  const event = engine.host.startCopy({
-    operation,
-    localDevice: local.deviceId,
-    remoteDevice: remote.deviceId,
-    runs,
-  });
+  const refused = firstRefused(backend, runs);
+  // What stands before a refused copy has been launched, though nobody will ask for its end.
+  const launched = refused < 0 ? runs : runs.slice(0, refused);
+  const { local, remote } = session;
+  const event =
+    launched.length === 0 ? -1 : engine.host.startCopy({ operation, local, remote, runs: launched });
   if (typeof event === 'string') updateStatus(status, StatusCode.ERR_GPU_OP, event);
-  else {
+  else if (refused >= 0) {
+    const text = 'FABRIC without its copy kernel takes less than 4 MiB';
+    updateStatus(status, StatusCode.ERR_GPU_OP, text);
+  } else {
     setStatusCode(status, StatusCode.IN_PROGRESS);
     backend.events.set(status, event);
   }
 }
 
-interface Refusal {
-  readonly code: StatusCode;
-  readonly message: string;
+/** Lists of different lengths are an assert upstream, on a session too (A15). */
+function areAligned(engine: IOEngine, entries: BatchEntries, status: TransferStatus): boolean {
+  const { localOffsets, remoteOffsets, sizes } = entries;
+  if (localOffsets.length === sizes.length && remoteOffsets.length === sizes.length) return true;
+  const text = 'the lists of a batch differ in length';
+  endOrThrow(engine, engine.surprises.assertsAbort, 'abort', text);
+  if (engine.ended === null) updateStatus(status, StatusCode.ERR_INVALID_ARGS, text);
+  return false;
 }
 
 /** Upstream looks at no range (0.14). */
-function refusalOf(
-  engine: IOEngine,
-  backend: CopyBackend,
-  local: MemoryDesc,
-  remote: MemoryDesc,
-  entries: BatchEntries,
-): Refusal | null {
+function isInRange(engine: IOEngine, { local, remote }: CopySession, entries: BatchEntries): boolean {
+  if (engine.surprises.copiesUnchecked) return true;
   const { localOffsets, remoteOffsets, sizes } = entries;
-  const bytes = sizes.reduce((sum, size) => sum + size, 0);
-  if (backend.kind === 'fabric' && !backend.hasCopyKernel && bytes >= FABRIC_BYTES_MAX) {
-    return { code: StatusCode.ERR_GPU_OP, message: 'FABRIC without its copy kernel takes less than 4 MiB' };
-  }
-  if (engine.surprises.copiesUnchecked) return null;
-  const isFine = sizes.every(
+  return sizes.every(
     (size, index) =>
       isInside(localOffsets[index], size, Number(local.size), false) &&
       isInside(remoteOffsets[index], size, Number(remote.size), false),
   );
-  return isFine ? null : { code: StatusCode.ERR_INVALID_ARGS, message: 'length out of range' };
+}
+
+/** Where the first copy that FABRIC refuses stands in the list of triples, or -1. */
+function firstRefused(backend: CopyBackend, runs: readonly number[]): number {
+  if (backend.kind !== 'fabric' || backend.hasCopyKernel) return -1;
+  for (let at = 0; at < runs.length; at += 3) if (runs[at + 2] >= FABRIC_BYTES_MAX) return at;
+  return -1;
+}
+
+function runsInOrder({ localOffsets, remoteOffsets, sizes }: BatchEntries): number[] {
+  return sizes.flatMap((size, index) => [localOffsets[index], remoteOffsets[index], size]);
 }
 
 /** In order of the remote offset; joined only where both sides continue; nothing of size 0. Triples. */

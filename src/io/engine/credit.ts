@@ -15,6 +15,12 @@ export function reserveCredit(endpoint: Endpoint, wanted: number): Reservation {
   return 'reserved';
 }
 
+/** Whether waiting is over, were somebody to look: there is room, or there never will be. */
+export function isAdmitted(endpoint: Endpoint, wanted: number): boolean {
+  const { degraded, health, sizes, depth } = endpoint;
+  return degraded || (health === 'up' && Math.max(depth, 0) + wanted <= sizes.sendWr);
+}
+
 /** Record ids start above the zone of the receives. */
 export function createLedger(firstId: number): Ledger {
   return { nextId: firstId, records: new Map(), orphans: 0, orphaned: [] };

@@ -1,4 +1,4 @@
-import { StatusCode } from '../codes.ts';
+import { MemoryLocationType, StatusCode } from '../codes.ts';
 import {
   type EngineDesc,
   emptyMemoryDesc,
@@ -13,14 +13,14 @@ import { endOrThrow } from './backends.ts';
 import { createCall, expire, startCall } from './calls.ts';
 import { completeWork } from './complete.ts';
 import { frameAnswered, frameFailed, serveFrame } from './control-plane.ts';
-import { pollCopies, startCopies } from './copies.ts';
+import { createCopySession, pollCopies, startCopies } from './copies.ts';
 import type { Host, Machine, WorkCompletion } from './host.ts';
 import { popInbound } from './notify.ts';
 import { dropRegions } from './regions.ts';
 import { startRepair } from './repair.ts';
-import { normalizeBusId, type Route, routeOf } from './routing.ts';
+import { normalizeBusId, routeOf } from './routing.ts';
 import { createRdmaSession, remoteOf } from './sessions.ts';
-import type { Call, CreationOutcome, IOEngine, Session } from './state.ts';
+import type { Call, CopyBackend, CreationOutcome, IOEngine, RdmaBackend, Session } from './state.ts';
 import { type Fidelity, type Surprises, surprisesOf } from './surprises.ts';
 import { NO_BACKEND } from './texts.ts';
 
@@ -28,17 +28,21 @@ import { NO_BACKEND } from './texts.ts';
 
 export interface EngineOptions {
   readonly key: string;
+  /** Dotted IPv4 address of the control plane; nothing by default. */
   readonly host?: string;
+  /** 0, the default, lets CreateBackend choose; 1 is reserved. */
   readonly port?: number;
   readonly machine: Machine;
   readonly hostPort: Host;
+  /** MORI_ variables; the real environment is never read. */
   readonly environment?: Environment;
+  /** `mori`, the default, does all that the library does; `sound` none of its surprises. */
   readonly fidelity?: Fidelity;
   /** Single switches that differ from the fidelity's. */
   readonly surprises?: Partial<Surprises>;
 }
 
-/** Opens nothing and never fails. */
+/** IOEngine's constructor: opens nothing and never fails (A4). */
 export function createEngine(options: EngineOptions): IOEngine {
   const { key, machine, hostPort, environment = {}, fidelity = 'mori' } = options;
   const nodeId = environment['MORI_NODE_ID'] || machine.nodeId || machine.hostname;
@@ -64,11 +68,14 @@ export function createEngine(options: EngineOptions): IOEngine {
   };
 }
 
-/** The last registration of a key wins. Upstream tells only the backends that exist. */
+/**
+ * RegisterRemoteEngine: the last registration of a key wins. Upstream tells only the backends that exist, so backends come
+ * first (A4, 0.15).
+ */
 export function registerRemoteEngine(engine: IOEngine, peer: EngineDesc): void {
   const before = engine.rdma?.remoteEngines.get(peer.key) ?? engine.remoteEngines.get(peer.key);
   engine.remoteEngines.set(peer.key, peer);
-  engine.rdma?.remoteEngines.set(peer.key, peer);
+  for (const backend of backendsOf(engine)) backend.remoteEngines.set(peer.key, peer);
   const isAnother = before !== undefined && !sameEngineDesc(before, peer);
   if (isAnother && !engine.surprises.restartKeepsQueuePairs) forgetPeer(engine, peer.key);
 }
@@ -80,30 +87,45 @@ function forgetPeer(engine: IOEngine, key: string): void {
   for (const [name, session] of rdma?.cached ?? []) if (session.remoteKey === key) rdma!.cached.delete(name);
 }
 
-/** Removes the address only: queue pairs, keys and sessions live on and work. */
+/** DeregisterRemoteEngine: removes the address only; queue pairs, keys and sessions live on and work (A4). */
 export function deregisterRemoteEngine(engine: IOEngine, key: string): void {
   engine.remoteEngines.delete(key);
-  engine.rdma?.remoteEngines.delete(key);
+  for (const backend of backendsOf(engine)) backend.remoteEngines.delete(key);
+}
+
+function backendsOf({ rdma, xgmi, fabric }: IOEngine): (RdmaBackend | CopyBackend)[] {
+  return [rdma, xgmi, fabric].filter((backend) => backend !== null);
 }
 
 export interface Memory {
   readonly address: bigint;
   readonly bytes: bigint;
+  /** Index of a GPU; -1 by default, as for host memory. */
   readonly deviceId?: number;
+  /** A MemoryLocationType. */
   readonly loc: number;
+  /** Of host memory; -1, unknown, by default. */
   readonly numaNode?: number;
+  /** What the GPU's runtime gives for its allocation: HANDLE_BYTES bytes each. */
   readonly ipcHandle?: Uint8Array;
   readonly fabricHandle?: Uint8Array;
+  /** Bytes from the start of the GPU's allocation. */
+  readonly offsetInAllocation?: bigint;
 }
 
-/** No check at all, and never a failure: NICs hear of the memory when a session needs it. */
+/**
+ * RegisterMemory: no check at all, and never a failure; NICs hear of the memory when a session needs it (A4, A14).
+ * @returns the descriptor to give to peers, by way of packMemoryDesc
+ */
 export function registerMemory(engine: IOEngine, memory: Memory): MemoryDesc {
-  const { address, bytes, deviceId = -1, loc, numaNode = -1 } = memory;
-  const busId = loc === 2 ? (engine.machine.gpus[deviceId]?.busId ?? '') : '';
+  const { address, bytes, deviceId = -1, loc } = memory;
+  const isGpu = loc === MemoryLocationType.GPU;
+  const busId = isGpu ? (engine.machine.gpus[deviceId]?.busId ?? '') : '';
+  const isHost = loc === MemoryLocationType.CPU && address !== 0n;
+  const numaNode = isHost ? (memory.numaNode ?? -1) : -1;
   const desc: MemoryDesc = {
     ...emptyMemoryDesc(),
-    ...(memory.ipcHandle && { ipcHandle: memory.ipcHandle }),
-    ...(memory.fabricHandle && { fabricHandle: memory.fabricHandle }),
+    ...(isGpu && exportedParts(engine, memory)),
     engineKey: engine.desc.key,
     id: engine.nextMemoryId,
     deviceId,
@@ -119,7 +141,19 @@ export function registerMemory(engine: IOEngine, memory: Memory): MemoryDesc {
   return desc;
 }
 
-/** Drops the NICs' regions and every cached session with that id on either side, whatever its engine (A14). */
+/** What lets a peer map GPU memory; only the backends that exist by now fill it in. */
+function exportedParts(engine: IOEngine, memory: Memory): Partial<MemoryDesc> {
+  const { ipcHandle, fabricHandle, offsetInAllocation = 0n } = memory;
+  return {
+    ...(engine.xgmi !== null && ipcHandle && { ipcHandle, ipcOffset: offsetInAllocation }),
+    ...(engine.fabric !== null && fabricHandle && { fabricHandle, fabricOffset: offsetInAllocation }),
+  };
+}
+
+/**
+ * DeregisterMemory: drops the NICs' regions and every cached session with that id on either side, whatever its engine. It
+ * goes by the id alone; sessions in a user's hand keep dead keys (A14).
+ */
 export function deregisterMemory(engine: IOEngine, memory: MemoryDesc): void {
   const known = engine.memories.get(memory.id);
   const isOurs = known !== undefined && sameMemoryDesc(known, memory);
@@ -136,7 +170,7 @@ export function deregisterMemory(engine: IOEngine, memory: MemoryDesc): void {
   }
 }
 
-/** A u32 counter, shared by all sessions; nobody checks ids. */
+/** AllocateTransferUniqueId: a u32 counter, shared by all sessions; nobody checks ids (A4). */
 export function allocateTransferId(engine: IOEngine): number {
   const id = engine.nextTransferId;
   engine.nextTransferId = (id + 1) % 2 ** 32;
@@ -147,14 +181,23 @@ export interface TransferRequest {
   readonly operation: 'read' | 'write';
   readonly local: MemoryDesc;
   readonly remote: MemoryDesc;
+  /** Offsets and sizes in bytes, relative to the two memories. */
   readonly entries: BatchEntries;
+  /** What the target pops; never to be used twice towards one peer (0.2). */
   readonly transferId: number;
+  /** Starts again at IN_PROGRESS, whatever it was. */
   readonly status: TransferStatus;
-  /** Read or Write of one range. */
+  /** Read or Write of one range, not a batch of one: no workers, and its chain is one work request long (A7). */
   readonly single?: boolean;
 }
 
-/** An engine-level call; its session is made if need be, and null comes back where there is no call to wait for. */
+/**
+ * Read, Write, and one entry of BatchRead or BatchWrite, over a session that is made if need be (A4, A7). All that goes
+ * wrong is in the status: ERR_INVALID_ARGS for lengths, ranges and sizes, ERR_BAD_STATE where no backend takes the pair,
+ * ERR_RDMA_OP for work requests and a full send queue, ERR_GPU_OP for copies; but a session that cannot be made is
+ * upstream's exception: `threw` of the call has its text and the status stays INIT (0.5).
+ * @returns the call, or null where there is none to follow: no backend, or a copy
+ */
 export function transfer(engine: IOEngine, request: TransferRequest): Call | null {
   const { local, remote, status, operation, entries } = request;
   const route = engine.ended === null ? routeOf(engine, local, remote) : null;
@@ -163,7 +206,7 @@ export function transfer(engine: IOEngine, request: TransferRequest): Call | nul
     return null;
   }
   if (route !== 'rdma') {
-    startCopies(engine, engine[route]!, operation, local, remote, entries, status);
+    copy(engine, route, request);
     return null;
   }
   const call = createCall(operation, request.transferId, status);
@@ -176,6 +219,13 @@ export function transfer(engine: IOEngine, request: TransferRequest): Call | nul
   }
   runWithSession(engine, request, call);
   return call;
+}
+
+function copy(engine: IOEngine, route: CopyBackend['kind'], request: TransferRequest): void {
+  const { local, remote, status, operation, entries, single = false } = request;
+  const session = createCopySession(engine, route, local, remote);
+  if (session !== null) startCopies(engine, session, operation, entries, status, single);
+  else updateStatus(status, StatusCode.ERR_BAD_STATE, `${route.toUpperCase()}: Failed to create session`);
 }
 
 function runWithSession(engine: IOEngine, request: TransferRequest, call: Call): void {
@@ -199,7 +249,10 @@ function runWithSession(engine: IOEngine, request: TransferRequest, call: Call):
   });
 }
 
-/** BatchRead and BatchWrite: one batch for each entry, in order. `statuses` and `ids` stand beside them. */
+/**
+ * BatchRead and BatchWrite: one batch for each entry of the lists, in order, with the errors of `transfer`. Lists of
+ * different lengths end the process (0.4); the first entry without a backend is the last one looked at (0.6).
+ */
 export function transferBatches(
   engine: IOEngine,
   operation: 'read' | 'write',
@@ -236,38 +289,52 @@ export function transferBatches(
   return calls;
 }
 
-/** A session for the user's own keeping; made afresh, over shared queue pairs. */
+/**
+ * CreateSession: a session for the user's own keeping, made afresh over queue pairs that all sessions of such a pair of
+ * memories share (A6). `done` hears of it at once or when peers have answered: `none` where no backend takes the pair or
+ * GPU memory cannot be mapped, `threw` with the text of upstream's exception.
+ */
 export function createSession(
   engine: IOEngine,
   local: MemoryDesc,
   remote: MemoryDesc,
   done: (outcome: CreationOutcome) => void,
 ): void {
-  const route: Route | null = engine.ended === null ? routeOf(engine, local, remote) : null;
-  if (route !== 'rdma') {
-    done({ kind: 'none' });
+  const route = engine.ended === null ? routeOf(engine, local, remote) : null;
+  if (route === 'rdma') {
+    createRdmaSession(engine, engine.rdma!, local, remote, done);
     return;
   }
-  createRdmaSession(engine, engine.rdma!, local, remote, done);
+  const session = route === null ? null : createCopySession(engine, route, local, remote);
+  done(session === null ? { kind: 'none' } : { kind: 'session', session });
 }
 
-/** Read, Write, BatchRead and BatchWrite of a session. */
+/**
+ * Read, Write, BatchRead and BatchWrite of a session, with the errors of `transfer` (A7). An empty batch is a success of
+ * which the target is told (0.3).
+ */
 export function sessionTransfer(
   engine: IOEngine,
   session: Session,
   request: Pick<TransferRequest, 'operation' | 'entries' | 'transferId' | 'status' | 'single'>,
 ): Call {
-  const call = createCall(request.operation, request.transferId, request.status);
-  if (engine.rdma === null || engine.ended !== null) {
-    updateStatus(request.status, StatusCode.ERR_BAD_STATE, NO_BACKEND);
-    call.phase = 'returned';
+  const { operation, entries, status, single = false } = request;
+  const call = createCall(operation, request.transferId, status);
+  if (session.route === 'rdma' && engine.rdma !== null && engine.ended === null) {
+    startCall(engine, engine.rdma, session, call, entries, single);
     return call;
   }
-  startCall(engine, engine.rdma, session, call, request.entries, request.single ?? false);
+  call.phase = 'returned';
+  if (session.route !== 'rdma' && engine[session.route] !== null && engine.ended === null) {
+    startCopies(engine, session, operation, entries, status, single);
+  } else updateStatus(status, StatusCode.ERR_BAD_STATE, NO_BACKEND);
   return call;
 }
 
-/** Whether all of a transfer's notifications have come in from that peer. Only RDMA ever knows. */
+/**
+ * PopInboundTransferStatus: whether all of a transfer's notifications have come in from that peer, and then SUCCESS for
+ * the status. Only RDMA ever knows, and nothing is taken away (A10, 0.2).
+ */
 export function popInboundTransferStatus(
   engine: IOEngine,
   remoteKey: string,
@@ -278,23 +345,23 @@ export function popInboundTransferStatus(
   return popInbound(engine, remoteOf(engine.rdma, remoteKey), transferId, status);
 }
 
-/** The status's code, after one look at what only a look can end. */
+/** The status's Code(), after one look at what only a look can end: copies between GPUs (A3, A16). */
 export function codeOf(engine: IOEngine, status: TransferStatus): StatusCode {
   pollCopies(engine, status);
   return status.code;
 }
 
-/** Always true upstream, in every backend, whatever has broken. */
+/** Alive(): always true upstream, in every backend, whatever has broken (A4). */
 export function alive(): boolean {
   return true;
 }
 
-/** Input: the time goes on; every call and every other input happens at the last time told. */
+/** Input: the time goes on, in microseconds; every call and every other input happens at the last time told. */
 export function atTime(engine: IOEngine, atMicros: number): void {
   engine.nowMicros = atMicros;
 }
 
-/** Input: one entry of a completion queue. */
+/** Input: one entry of a completion queue (A11). */
 export function complete(engine: IOEngine, completion: WorkCompletion): void {
   if (engine.rdma !== null && engine.ended === null) completeWork(engine, engine.rdma, completion);
 }
@@ -321,24 +388,24 @@ export function resetQueuePairs(engine: IOEngine, remoteKey: string): void {
     for (const endpoint of table) if (endpoint.health === 'up') startRepair(engine, rdma, endpoint);
 }
 
-/** Input: a timer that the engine armed. */
+/** Input: a timer that the engine armed, at its time in microseconds (A8). */
 export function timerFired(engine: IOEngine, timer: number, atMicros: number): void {
   engine.nowMicros = atMicros;
   const waiter = engine.rdma?.waiters.get(timer);
   if (waiter !== undefined) expire(engine, engine.rdma!, waiter);
 }
 
-/** Input: a peer's frame; the answer, or null for a connection that closes without one. */
+/** Input: a peer's control frame. @returns the answer, or null for a connection that closes without one (A13) */
 export function serve(engine: IOEngine, frame: Uint8Array): Uint8Array | null {
   return engine.rdma === null || engine.ended !== null ? null : serveFrame(engine, engine.rdma, frame);
 }
 
-/** Input: the answer to a request of the engine's. */
+/** Input: the answer to a request of the engine's; one that cannot be read counts as none (A13). */
 export function answered(engine: IOEngine, exchange: number, frame: Uint8Array): void {
   if (engine.rdma !== null) frameAnswered(engine, engine.rdma, exchange, frame);
 }
 
-/** Input: no answer came. */
+/** Input: no answer came; `text` is what upstream's caller would catch, `connect(host:port): …` (A13). */
 export function unanswered(engine: IOEngine, exchange: number, text: string): void {
   if (engine.rdma !== null) frameFailed(engine, engine.rdma, exchange, text);
 }

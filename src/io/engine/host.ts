@@ -1,5 +1,5 @@
 import type { RdmaEndpointHandle, RdmaMemoryRegion } from '../control-frames.ts';
-import type { EngineDesc } from '../descriptors.ts';
+import type { EngineDesc, MemoryDesc } from '../descriptors.ts';
 import type { NicLimits, QueuePairSizes } from '../rdma-config.ts';
 import type { WorkRequest } from '../submission.ts';
 
@@ -35,9 +35,9 @@ export interface Host {
 
 export interface GpuCopy {
   readonly operation: 'read' | 'write';
-  readonly localDevice: number;
-  readonly remoteDevice: number;
-  /** Triples of local offset, remote offset, bytes, relative to the two buffers. */
+  readonly local: MemoryDesc;
+  readonly remote: MemoryDesc;
+  /** Triples of local offset, remote offset, bytes, relative to `data` of the two. */
   readonly runs: readonly number[];
 }
 

@@ -1,7 +1,7 @@
 import { MemoryLocationType } from '../codes.ts';
 import { HANDLE_BYTES, type MemoryDesc } from '../descriptors.ts';
 import type { Gpu } from './host.ts';
-import type { IOEngine } from './state.ts';
+import type { CopyBackend, IOEngine } from './state.ts';
 
 /**
  * Which backend takes a pair of memories (mori-io.md A4): XGMI, then FABRIC, then RDMA. Upstream caches the choice, but
@@ -13,7 +13,7 @@ export type Route = 'xgmi' | 'fabric' | 'rdma';
 export const XGMI_ONLY_PORT = 1;
 
 export function routeOf(engine: IOEngine, local: MemoryDesc, remote: MemoryDesc): Route | null {
-  if (engine.xgmi !== null && xgmiCanHandle(engine, local, remote)) return 'xgmi';
+  if (engine.xgmi !== null && xgmiCanHandle(engine, engine.xgmi, local, remote)) return 'xgmi';
   if (engine.fabric !== null && fabricCanHandle(engine, local, remote)) return 'fabric';
   return rdmaCanHandle(engine, remote) ? 'rdma' : null;
 }
@@ -24,9 +24,9 @@ function rdmaCanHandle(engine: IOEngine, remote: MemoryDesc): boolean {
   return peer !== undefined && peer.port !== XGMI_ONLY_PORT;
 }
 
-function xgmiCanHandle(engine: IOEngine, local: MemoryDesc, remote: MemoryDesc): boolean {
-  if (!areBothGpu(local, remote) || remote.deviceBusId === '' || !isSameNode(engine, remote.engineKey))
-    return false;
+function xgmiCanHandle(engine: IOEngine, xgmi: CopyBackend, local: MemoryDesc, remote: MemoryDesc): boolean {
+  if (!areBothGpu(local, remote) || remote.deviceBusId === '') return false;
+  if (!isSameNode(engine, xgmi, remote.engineKey)) return false;
   const here = busIdOf(engine, local);
   const isVisible = engine.machine.gpus.some(({ busId }) => busId === remote.deviceBusId);
   if (!isVisible && isHandleEmpty(remote.ipcHandle)) return false;
@@ -42,9 +42,9 @@ function gpuOf(engine: IOEngine, memory: MemoryDesc): Gpu | undefined {
 }
 
 /** By node id where both have one, else by host name. */
-function isSameNode(engine: IOEngine, key: string): boolean {
+function isSameNode(engine: IOEngine, xgmi: CopyBackend, key: string): boolean {
   if (key === engine.desc.key) return true;
-  const peer = engine.remoteEngines.get(key);
+  const peer = xgmi.remoteEngines.get(key);
   if (peer === undefined) return false;
   const { nodeId, hostname } = engine.desc;
   return peer.nodeId !== '' && nodeId !== '' ? peer.nodeId === nodeId : peer.hostname === hostname;

@@ -32,8 +32,8 @@ import type {
   HalfEndpoint,
   IOEngine,
   RdmaBackend,
+  RdmaSession,
   Remote,
-  Session,
 } from './state.ts';
 
 /** Making a session: queue pairs until there are enough, then keys of both memories (mori-io.md A6, A13). */
@@ -74,7 +74,7 @@ export function createRdmaSession(
   backend: RdmaBackend,
   local: MemoryDesc,
   remote: MemoryDesc,
-  done: (outcome: CreationOutcome) => void,
+  done: (outcome: CreationOutcome<RdmaSession>) => void,
 ): void {
   const pair = { local: topoOf(local), remote: topoOf(remote) };
   const creation: Creation = {
@@ -150,7 +150,7 @@ export function endCreation(
   engine: IOEngine,
   backend: RdmaBackend,
   creation: Creation,
-  outcome: CreationOutcome,
+  outcome: CreationOutcome<RdmaSession>,
 ): void {
   const queue = backend.queues.get(lockOf(creation))!;
   queue.shift();
@@ -306,7 +306,7 @@ function sessionOf(
   backend: RdmaBackend,
   creation: Creation,
   endpoints: readonly Endpoint[],
-): Session {
+): RdmaSession {
   const { remoteKey, local, remote } = creation;
   const { config } = backend;
   const { regions } = remoteOf(backend, remoteKey);
@@ -314,6 +314,7 @@ function sessionOf(
     ? { chunkBytes: config.chunkBytes, maxChunks: config.maxChunksPerTransfer }
     : null;
   return {
+    route: 'rdma',
     remoteKey,
     local,
     remote,

@@ -1,5 +1,6 @@
 import type { StatusCode } from '../codes.ts';
 import type { RdmaEndpointHandle, RdmaMemoryRegion, TopoKeyPair } from '../control-frames.ts';
+import type { XgmiBackendConfig } from '../copy-config.ts';
 import type { EngineDesc, MemoryDesc } from '../descriptors.ts';
 import type { Environment, QueuePairSizes, RdmaBackendConfig } from '../rdma-config.ts';
 import type { Chain, SubmissionLimits, WorkRequest } from '../submission.ts';
@@ -40,7 +41,7 @@ export interface RdmaBackend {
   readonly regions: Map<string, PoolSlot>;
   readonly pool: Map<string, PoolSlot>;
   /** Sessions of engine-level calls by remote key, local and remote memory id. */
-  readonly cached: Map<string, Session>;
+  readonly cached: Map<string, RdmaSession>;
   /** What is under way with peers, by exchange. */
   readonly exchanges: Map<number, Exchange>;
   /** Creations by engine and topology pair: the first holds the lock. */
@@ -128,7 +129,11 @@ export interface Transfer {
   failure: Result | null;
 }
 
-export interface Session {
+/** What a user holds of a pair of memories: over queue pairs, or over copies between GPUs. */
+export type Session = RdmaSession | CopySession;
+
+export interface RdmaSession {
+  readonly route: 'rdma';
   readonly remoteKey: string;
   readonly local: MemoryDesc;
   readonly remote: MemoryDesc;
@@ -142,12 +147,18 @@ export interface Session {
   readonly workers: number;
 }
 
+export interface CopySession {
+  readonly route: CopyBackend['kind'];
+  readonly local: MemoryDesc;
+  readonly remote: MemoryDesc;
+}
+
 /** A call of Read, Write or a batch; upstream's caller is blocked in it until it has returned. */
 export interface Call {
   readonly operation: 'read' | 'write';
   readonly transferId: number;
   readonly status: TransferStatus;
-  session: Session | null;
+  session: RdmaSession | null;
   phase: 'creating' | 'posting' | 'notifying' | 'returned';
   slices: Slice[];
   /** By endpoint: the life of its queue pair in which the notification's slot was reserved. */
@@ -206,7 +217,7 @@ export interface Creation {
   readonly nics: readonly number[] | null;
   /** Queue pairs wanted by rank. */
   readonly counts: readonly number[];
-  readonly done: (outcome: CreationOutcome) => void;
+  readonly done: (outcome: CreationOutcome<RdmaSession>) => void;
 }
 
 export interface HalfEndpoint {
@@ -221,15 +232,18 @@ export type Exchange =
   | { readonly kind: 'region'; readonly creation: Creation; readonly remoteNic: number }
   | { readonly kind: 'repair'; readonly endpoint: Endpoint; readonly local: RdmaEndpointHandle };
 
-export type CreationOutcome =
-  | { readonly kind: 'session'; readonly session: Session }
+/** How the making of a session ended. Only the RDMA backend throws; the others say none. */
+export type CreationOutcome<Made extends Session = Session> =
+  | { readonly kind: 'session'; readonly session: Made }
   | { readonly kind: 'none' }
   | { readonly kind: 'threw'; readonly text: string };
 
 /** XGMI or FABRIC. */
 export interface CopyBackend {
   readonly kind: 'xgmi' | 'fabric';
+  readonly config: XgmiBackendConfig;
   readonly hasCopyKernel: boolean;
+  readonly remoteEngines: Map<string, EngineDesc>;
   /** Events by the status that waits for them: only who polls a status learns of its end. */
   readonly events: Map<TransferStatus, number>;
 }

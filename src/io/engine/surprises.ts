@@ -79,6 +79,10 @@ export const SURPRISES = {
     says: 'The first error is told at once, while other work requests of the transfer may still move bytes (A7, A11).',
     off: 'It is told when the last of them has ended, so that the memory is free then.',
   },
+  clientStallsControl: {
+    says: 'A client that stops inside a control frame holds up all others until the receive timeout (0.19).',
+    off: 'Each connection is read by itself.',
+  },
   brokenForGood: {
     says: 'A failed queue pair is never made again: all that is posted to it is flushed (A11).',
     off: 'It is taken down and connected anew; submissions wait meanwhile.',

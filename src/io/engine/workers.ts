@@ -1,7 +1,7 @@
 import { ceilDiv } from '../chunks.ts';
 import { StatusCode } from '../codes.ts';
 import { type BatchEntries, formWorkRequests, type SubmissionLimits } from '../submission.ts';
-import type { Call, Endpoint, IOEngine, Result, Session } from './state.ts';
+import type { Call, Endpoint, IOEngine, RdmaSession, Result } from './state.ts';
 
 /** How a batch is shared out to worker threads (mori-io.md A9). */
 
@@ -21,7 +21,7 @@ export interface SliceShare {
  */
 export function sliceForWorkers(
   engine: IOEngine,
-  session: Session,
+  session: RdmaSession,
   call: Call,
   whole: SliceShare,
 ): SliceShare[] | Result {

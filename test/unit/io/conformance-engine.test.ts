@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { BackendType, MemoryLocationType, StatusCode } from '../../../src/io/codes.ts';
+import { BackendType, MemoryLocationType, PollCqMode, StatusCode } from '../../../src/io/codes.ts';
 import { createBackend, removeBackend } from '../../../src/io/engine/backends.ts';
 import {
   createLedger,
@@ -11,6 +11,7 @@ import {
 import {
   alive,
   allocateTransferId,
+  popInboundTransferStatus,
   registerMemory,
   registerRemoteEngine,
   transfer,
@@ -41,6 +42,7 @@ import {
   apart,
   createRig,
   entriesOf,
+  fireNext,
   fullConfig,
   makeSession,
   pump,
@@ -49,8 +51,6 @@ import {
 } from './rig.ts';
 
 /** The behaviours of upstream's test_engine, in our words. What needs a real GPU is played with ordinary memory. */
-
-const _MIB = 2 ** 20;
 
 describe('the ledger', () => {
   test('starts at notifPerQp, gives credit back by record, and recovers orphans alone', () => {
@@ -102,6 +102,38 @@ describe('credit of a send queue', () => {
     const endpoint = addPair(createRig()).session.endpoints[0];
     endpoint.depth = -1;
     expect([reserveCredit(endpoint, 1), endpoint.depth]).toEqual(['reserved', 1]);
+  });
+
+  test('needs nobody to wake who waits: the timer alone finds the room that came back', () => {
+    const rig = createRig();
+    const { initiator, target, session } = addPair(rig, { maxSendWr: 2 });
+    const [endpoint] = session.endpoints;
+    endpoint.depth = 2;
+    const [first, second] = [1, 2].map((id) =>
+      start(initiator, session, { rows: apart(1), id, single: true }),
+    );
+    expect([first.phase, second.phase]).toEqual(['posting', 'posting']);
+    // The room comes back behind the engine's back, so no event tells of it.
+    endpoint.depth = 0;
+    pump(rig);
+    expect([first.phase, second.phase]).toEqual(['posting', 'posting']);
+    while (rig.timers.length > 0) {
+      fireNext(rig);
+      pump(rig);
+    }
+    expect([first.status.code, second.status.code]).toEqual([StatusCode.SUCCESS, StatusCode.SUCCESS]);
+    expect([endpoint.depth, endpoint.waiters.length]).toEqual([0, 0]);
+    expect(popInboundTransferStatus(target, 'initiator', 2, createStatus())).toBe(true);
+  });
+
+  test('is given up when the time is over and there is still no room', () => {
+    const rig = createRig();
+    const { initiator, session } = addPair(rig, { maxSendWr: 2 });
+    session.endpoints[0].depth = 2;
+    const call = start(initiator, session, { rows: apart(1), id: 1, single: true });
+    fireNext(rig);
+    expect([call.phase, call.status.code]).toEqual(['returned', StatusCode.ERR_RDMA_OP]);
+    expect(call.status.message).toContain('SQ full (batch): ep=0 depth=2 requested=1 max=2');
   });
 
   test('cannot be more than the queue holds', () => {
@@ -172,7 +204,48 @@ describe('the config', () => {
   test('has the defaults and takes 4096 as the least chunk', () => {
     expect([RDMA_DEFAULTS.chunkBytes, RDMA_DEFAULTS.maxChunksPerTransfer]).toEqual([65_536, 64]);
     expect(checkConfig({ ...RDMA_DEFAULTS, enableTransferChunking: true, chunkBytes: 4096 })).toBeNull();
-    expect(checkConfig({ ...RDMA_DEFAULTS, notifPerQp: 0 })).toContain('notifPerQp');
+  });
+
+  test("has upstream's fields in the order of its constructor, and behind them those that have no place in it", () => {
+    expect(Object.entries(RDMA_DEFAULTS)).toEqual([
+      ['qpPerTransfer', 1],
+      ['postBatchSize', -1],
+      ['numWorkerThreads', 1],
+      ['pollCqMode', PollCqMode.POLLING],
+      ['enableNotification', true],
+      ['notifPerQp', 1024],
+      ['enableTransferChunking', false],
+      ['chunkBytes', 65_536],
+      ['maxChunksPerTransfer', 64],
+      ['numNicsPerTransfer', 1],
+      ['maxSendWr', 0],
+      ['maxCqeNum', 0],
+      ['maxMsgSge', 0],
+    ]);
+  });
+
+  test.each([
+    [{ notifPerQp: 0 }, 'notifPerQp'],
+    [{ maxChunksPerTransfer: 0 }, 'maxChunksPerTransfer'],
+    [{ numNicsPerTransfer: 0 }, 'numNicsPerTransfer'],
+    [{ enableTransferChunking: true, chunkBytes: 4095 }, 'chunkBytes'],
+  ])('refuses %o, and no backend comes of it', (config, field) => {
+    const engine = addEngine(createRig(), 'a');
+    expect(createBackend(engine, BackendType.RDMA, config)).toContain(field);
+    expect([engine.rdma, engine.desc.port]).toEqual([null, 0]);
+  });
+
+  test('takes no receives, and chunks of any size, where the switch for them is off', () => {
+    const config = { enableNotification: false, notifPerQp: 0, chunkBytes: 1 };
+    expect(createBackend(addEngine(createRig(), 'a'), BackendType.RDMA, config)).toBeNull();
+  });
+
+  test('may name single fields, the rest are the defaults; or nothing at all', () => {
+    const [some, none] = [0, 1].map(() => addEngine(createRig(), 'a'));
+    createBackend(some, BackendType.RDMA, { chunkBytes: 8192, maxChunksPerTransfer: 3 });
+    createBackend(none, BackendType.RDMA);
+    expect(some.rdma?.config).toEqual({ ...RDMA_DEFAULTS, chunkBytes: 8192, maxChunksPerTransfer: 3 });
+    expect(none.rdma?.config).toEqual(RDMA_DEFAULTS);
   });
 
   test('yields to the environment where it can be read', () => {

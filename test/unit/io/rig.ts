@@ -1,6 +1,6 @@
 import { BackendType, MemoryLocationType } from '../../../src/io/codes.ts';
 import { encodeFrame, MessageType } from '../../../src/io/control-frames.ts';
-import type { EngineDesc, MemoryDesc } from '../../../src/io/descriptors.ts';
+import { type EngineDesc, HANDLE_BYTES, type MemoryDesc } from '../../../src/io/descriptors.ts';
 import { createBackend } from '../../../src/io/engine/backends.ts';
 import {
   answered,
@@ -15,8 +15,8 @@ import {
   timerFired,
   unanswered,
 } from '../../../src/io/engine/engine.ts';
-import type { Host, Machine } from '../../../src/io/engine/host.ts';
-import type { Call, CreationOutcome, IOEngine, Session } from '../../../src/io/engine/state.ts';
+import type { GpuCopy, Host, Machine } from '../../../src/io/engine/host.ts';
+import type { Call, CreationOutcome, IOEngine, RdmaSession, Session } from '../../../src/io/engine/state.ts';
 import { INSTANT } from '../../../src/io/profiles.ts';
 import type { QueuePairSizes, RdmaBackendConfig } from '../../../src/io/rdma-config.ts';
 import { RDMA_DEFAULTS } from '../../../src/io/rdma-config.ts';
@@ -45,7 +45,12 @@ export interface Rig {
   portsInUse: boolean;
   nextPort: number;
   nextAddress: bigint;
-  copies: { done: boolean; runs: readonly number[] }[];
+  copies: RigCopy[];
+}
+
+/** A copy between GPUs; `landCopies` moves its bytes. */
+export interface RigCopy extends GpuCopy {
+  done: boolean;
 }
 
 export interface RigHooks {
@@ -161,7 +166,7 @@ function hostOf(rig: Rig, id: string, self: () => IOEngine): Host {
     arm: (timer, at) => {
       rig.timers.push({ engine: self, timer, at });
     },
-    startCopy: ({ runs }) => rig.copies.push({ done: false, runs }) - 1,
+    startCopy: (copy) => rig.copies.push({ done: false, ...copy }) - 1,
     copyDone: (event) => rig.copies[event].done,
     log: (level, text) => {
       rig.logs.push(`${level}: ${text}`);
@@ -203,6 +208,20 @@ export function pump(rig: Rig, only?: IOEngine): void {
   }
 }
 
+/** The GPUs finish all their copies; no status learns of it before somebody asks. */
+export function landCopies(rig: Rig): void {
+  for (const copy of rig.copies) {
+    if (copy.done) continue;
+    copy.done = true;
+    const [local, remote] = [copy.local, copy.remote].map(({ data }) => rig.buffers.get(data)!);
+    for (let at = 0; at < copy.runs.length; at += 3) {
+      const [localAt, remoteAt, bytes] = copy.runs.slice(at, at + 3);
+      if (copy.operation === 'write') remote.set(local.subarray(localAt, localAt + bytes), remoteAt);
+      else local.set(remote.subarray(remoteAt, remoteAt + bytes), localAt);
+    }
+  }
+}
+
 /** Lets a call go on until upstream's caller would be back, timers included. */
 export function finishCall(rig: Rig, call: Call | null, only?: IOEngine): void {
   pump(rig, only);
@@ -223,12 +242,34 @@ export function addMemory(
   engine: IOEngine,
   bytes: number,
   loc: number = MemoryLocationType.CPU,
+  gpu = 0,
 ): MemoryDesc {
   const address = rig.nextAddress;
   rig.nextAddress += BigInt(bytes) + 0x10_0000n;
   rig.buffers.set(address, new Uint8Array(bytes));
-  const deviceId = loc === MemoryLocationType.GPU ? 0 : -1;
-  return registerMemory(engine, { address, bytes: BigInt(bytes), loc, deviceId });
+  const isGpu = loc === MemoryLocationType.GPU;
+  const ipcHandle = new Uint8Array(HANDLE_BYTES).fill(Number(address >> 20n) & 0xff || 1);
+  const place = isGpu ? { deviceId: gpu, ipcHandle } : { deviceId: -1 };
+  return registerMemory(engine, { address, bytes: BigInt(bytes), loc, ...place });
+}
+
+/** Bytes that differ from seed to seed and from place to place; none is 0. */
+export function fillBytes(rig: Rig, memory: MemoryDesc, seed: number): void {
+  const bytes = rig.buffers.get(memory.data)!;
+  let mixed = seed + 1;
+  for (let at = 0; at < bytes.length; at += 1) {
+    mixed = Math.imul(mixed ^ (mixed >>> 13), 0x5bd1e995) + at;
+    bytes[at] = ((mixed >>> 8) % 255) + 1;
+  }
+}
+
+export function copyOfBytes(rig: Rig, memory: MemoryDesc): Uint8Array {
+  return rig.buffers.get(memory.data)!.slice();
+}
+
+/** Byte by byte; `toEqual` takes minutes for a MiB. */
+export function sameBytes(rig: Rig, left: MemoryDesc, right: MemoryDesc): boolean {
+  return Buffer.compare(rig.buffers.get(left.data)!, rig.buffers.get(right.data)!) === 0;
 }
 
 export interface Pair {
@@ -236,11 +277,12 @@ export interface Pair {
   readonly target: IOEngine;
   readonly local: MemoryDesc;
   readonly remote: MemoryDesc;
-  readonly session: Session;
+  readonly session: RdmaSession;
 }
 
 export type PairOptions = Partial<EngineOptions> & {
   readonly bytes?: number;
+  readonly loc?: number;
   readonly targetConfig?: Partial<RdmaBackendConfig>;
 };
 
@@ -250,17 +292,17 @@ export function fullConfig(config: Partial<RdmaBackendConfig>): RdmaBackendConfi
 
 /** Two engines that know each other, one buffer each, and a session. */
 export function addPair(rig: Rig, config: Partial<RdmaBackendConfig> = {}, options: PairOptions = {}): Pair {
-  const { bytes = 65_536, targetConfig = config, ...engineOptions } = options;
+  const { bytes = 65_536, loc, targetConfig = config, ...engineOptions } = options;
   const initiator = addEngine(rig, 'initiator', engineOptions);
   const target = addEngine(rig, 'target', engineOptions);
   createBackend(initiator, BackendType.RDMA, fullConfig(config));
   createBackend(target, BackendType.RDMA, fullConfig(targetConfig));
   registerRemoteEngine(initiator, target.desc);
   registerRemoteEngine(target, initiator.desc);
-  const local = addMemory(rig, initiator, bytes);
-  const remote = addMemory(rig, target, bytes);
+  const local = addMemory(rig, initiator, bytes, loc);
+  const remote = addMemory(rig, target, bytes, loc);
   rig.buffers.get(local.data)!.fill(0x5a, 0, Math.min(bytes, 4096));
-  const { session } = makeSession(initiator, local, remote) as { session: Session };
+  const { session } = makeSession(initiator, local, remote) as { session: RdmaSession };
   return { initiator, target, local, remote, session };
 }
 

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { failed, StatusCode } from '../../../src/io/codes.ts';
 import type { Call } from '../../../src/io/engine/state.ts';
 import { surprisesOf } from '../../../src/io/engine/surprises.ts';
-import { addPair, createRig, finishCall, pump, type Row, start } from './rig.ts';
+import { addPair, createRig, finishCall, fireNext, pump, type Row, start } from './rig.ts';
 
 /**
  * What the sound engine promises whatever fails: every call ends and moves nothing after its end, all credit comes back,
@@ -98,6 +98,9 @@ describe('the sound engine', () => {
         rig.sim.failing.clear();
         rig.sim.postFailure = null;
         delete rig.hooks.failNotification;
+        pump(rig);
+        // The notification of a READ may have waited since its peer was out of reach; its timer ends it.
+        while (rig.timers.length > 0) fireNext(rig);
         pump(rig);
         for (const { call, rows } of calls) {
           expect(call.phase).toBe('returned');

@@ -1,0 +1,298 @@
+import { MemoryLocationType, StatusCode } from './codes.ts';
+import { type EngineDesc, HANDLE_BYTES, type MemoryDesc } from './descriptors.ts';
+import {
+  answered,
+  atTime,
+  codeOf,
+  complete,
+  createEngine,
+  type EngineOptions,
+  registerMemory,
+  serve,
+  timerFired,
+  unanswered,
+} from './engine/engine.ts';
+import type { GpuCopy, Host, Machine } from './engine/host.ts';
+import type { IOEngine } from './engine/state.ts';
+import { beginWait, stepWait } from './engine/wait.ts';
+import { INSTANT, type NicTimes } from './profiles.ts';
+import { type StatusList, type TransferStatus, waitAllAtDeadline, waitAllPoll } from './transfer-status.ts';
+import { landNext } from './verbs-land.ts';
+import { createVerbs, type SimRegion, type VerbsSim, verbsOf } from './verbs-sim.ts';
+
+/**
+ * Engines side by side over software verbs: control frames are answered at once, and whatever was posted lands when
+ * somebody waits or advances. Time is virtual and starts at 0; the same calls give the same bytes and times again.
+ */
+export interface Loopback {
+  /** The verbs; `nowNanos` is the time, and faults are put in here. */
+  readonly sim: VerbsSim;
+  readonly engines: IOEngine[];
+  readonly machine: Machine;
+  /** Lines that engines log, and how they ended where a surprise ends the process. */
+  readonly log: string[];
+  readonly buffers: Map<bigint, Uint8Array>;
+  readonly addresses: Map<Uint8Array, bigint>;
+  readonly timers: Timer[];
+  readonly copies: { readonly copy: GpuCopy; done: boolean }[];
+  nextPort: number;
+  nextAddress: bigint;
+}
+
+interface Timer {
+  readonly engine: IOEngine;
+  readonly timer: number;
+  readonly atMicros: number;
+}
+
+export interface LoopbackOptions {
+  /** Prices of the NICs; without them everything lands in no time. */
+  readonly times?: NicTimes;
+  /** Of each engine, all alike. */
+  readonly nics?: number;
+  readonly gpus?: number;
+}
+
+const FIRST_PORT = 20_000;
+const PAGE_BYTES = 4096n;
+const NANOS_IN_MICRO = 1000;
+const NANOS_IN_MILLI = 1_000_000;
+
+/** An empty loopback; its engines all have the same machine. */
+export function createLoopback(options: LoopbackOptions = {}): Loopback {
+  const { times = INSTANT, nics = 1, gpus = 1 } = options;
+  const buffers = new Map<bigint, Uint8Array>();
+  const move = (source: SimRegion, target: SimRegion, runs: Float64Array, count: number): boolean => {
+    moveRuns(buffers.get(source.address)!, buffers.get(target.address)!, runs, count);
+    return true;
+  };
+  return {
+    sim: createVerbs(times, move),
+    engines: [],
+    machine: machineOf(nics, gpus),
+    log: [],
+    buffers,
+    addresses: new Map(),
+    timers: [],
+    copies: [],
+    nextPort: FIRST_PORT,
+    nextAddress: PAGE_BYTES,
+  };
+}
+
+function moveRuns(from: Uint8Array, to: Uint8Array, runs: ArrayLike<number>, count: number): void {
+  for (let at = 0; at < count * 3; at += 3) {
+    to.set(from.subarray(runs[at], runs[at] + runs[at + 2]), runs[at + 1]);
+  }
+}
+
+function machineOf(nics: number, gpus: number): Machine {
+  const limits = { maxQpWr: 16_384, maxSge: 30, maxCqe: 65_536, maxMessageBytes: 2 ** 31 } as const;
+  return {
+    nodeId: 'loopback',
+    hostname: 'loopback',
+    pid: 1,
+    nics: Array.from({ length: nics }, (_, nic) => ({
+      name: `nic${nic}`,
+      gbps: 400,
+      numaNode: 0,
+      limits: { ...limits, vendor: 'mellanox' },
+    })),
+    gpus: Array.from({ length: gpus }, (_, gpu) => ({
+      busId: `0000:${(gpu + 1).toString(16).padStart(2, '0')}:00.0`,
+      numaNode: 0,
+      nics: [gpu % Math.max(nics, 1)],
+      fabricCapable: false,
+    })),
+    peerAccess: () => true,
+  };
+}
+
+export type LoopbackEngineOptions = Omit<Partial<EngineOptions>, 'key' | 'hostPort'>;
+
+/** IOEngine's constructor: an engine on the loopback, without backends (A4). */
+export function addEngine(loopback: Loopback, key: string, options: LoopbackEngineOptions = {}): IOEngine {
+  const { machine, engines } = loopback;
+  const hostPort = hostOf(loopback, engines.length);
+  const engine = createEngine({ host: '127.0.0.1', machine, ...options, key, hostPort });
+  engines.push(engine);
+  return engine;
+}
+
+/**
+ * RegisterMemory of a buffer, which engines then read and write in place. The same buffer has the same address again.
+ * `deviceId` is the index of a GPU; without it the buffer is host memory.
+ */
+export function addMemory(
+  loopback: Loopback,
+  engine: IOEngine,
+  buffer: Uint8Array,
+  deviceId?: number,
+): MemoryDesc {
+  const address = addressOf(loopback, buffer);
+  const place = { address, bytes: BigInt(buffer.length) };
+  if (deviceId === undefined) return registerMemory(engine, { ...place, loc: MemoryLocationType.CPU });
+  const ipcHandle = new Uint8Array(HANDLE_BYTES).fill(0xff);
+  return registerMemory(engine, { ...place, loc: MemoryLocationType.GPU, deviceId, ipcHandle });
+}
+
+function addressOf(loopback: Loopback, buffer: Uint8Array): bigint {
+  const known = loopback.addresses.get(buffer);
+  if (known !== undefined) return known;
+  const address = loopback.nextAddress;
+  loopback.nextAddress += (BigInt(buffer.length) / PAGE_BYTES + 2n) * PAGE_BYTES;
+  loopback.addresses.set(buffer, address);
+  loopback.buffers.set(address, buffer);
+  return address;
+}
+
+function hostOf(loopback: Loopback, index: number): Host {
+  const { sim, engines, timers, copies, log } = loopback;
+  const self = (): IOEngine => engines[index];
+  return {
+    ...verbsOf(sim, String(index), (nic) => `${index}/${nic}`),
+    listen: (_, port) => bindPort(loopback, port),
+    request: (exchange, peer, frame) => ask(loopback, self(), exchange, peer, frame),
+    arm: (timer, atMicros) => {
+      timers.push({ engine: self(), timer, atMicros });
+    },
+    startCopy: (copy) => copies.push({ copy, done: false }) - 1,
+    copyDone: (event) => copies[event].done,
+    log: (level, text) => {
+      log.push(`${self().desc.key} ${level}: ${text}`);
+    },
+    processEnds: (how, text) => {
+      log.push(`${self().desc.key} ends by ${how}: ${text}`);
+    },
+  };
+}
+
+function bindPort(loopback: Loopback, wanted: number): number | null {
+  const isTaken = (port: number): boolean =>
+    loopback.engines.some(({ rdma, desc }) => rdma !== null && desc.port === port);
+  if (wanted !== 0) return isTaken(wanted) ? null : wanted;
+  while (isTaken(loopback.nextPort)) loopback.nextPort += 1;
+  loopback.nextPort += 1;
+  return loopback.nextPort - 1;
+}
+
+function ask(
+  loopback: Loopback,
+  asker: IOEngine,
+  exchange: number,
+  peer: EngineDesc,
+  frame: Uint8Array,
+): void {
+  const listener = loopback.engines.find(({ rdma, desc }) => rdma !== null && desc.port === peer.port);
+  const reply = listener === undefined ? null : serve(listener, frame);
+  if (reply !== null) answered(asker, exchange, reply);
+  else unanswered(asker, exchange, `connect(${peer.host}:${peer.port}): Connection refused`);
+}
+
+/**
+ * One step: a completion is told, or work lands, or a copy ends, or the next timer rings, in this order. So a timer rings
+ * when nothing is under way, and never later than `untilMillis` of virtual time. False when nothing is left to happen.
+ */
+export function advance(loopback: Loopback, untilMillis = Number.POSITIVE_INFINITY): boolean {
+  const { sim, copies, engines } = loopback;
+  tellTime(loopback);
+  const due = sim.completions.shift();
+  if (due !== undefined) {
+    complete(engines[Number(due.processId)], due.completion);
+    return true;
+  }
+  if (landNext(sim)) return true;
+  const next = copies.find(({ done }) => !done);
+  if (next === undefined) return ringNext(loopback, untilMillis);
+  next.done = true;
+  endCopy(loopback, next.copy);
+  return true;
+}
+
+function endCopy({ buffers }: Loopback, { operation, local, remote, runs }: GpuCopy): void {
+  const [near, far] = [buffers.get(local.data)!, buffers.get(remote.data)!];
+  if (operation === 'write') moveRuns(near, far, runs, runs.length / 3);
+  else moveRuns(far, near, swapped(runs), runs.length / 3);
+}
+
+/** Triples with the far side's offset first. */
+function swapped(runs: readonly number[]): number[] {
+  return runs.map((_, at) => runs[at % 3 === 2 ? at : at + 1 - 2 * (at % 3)]);
+}
+
+/** Timers whose waiter has gone on meanwhile are dropped without a ring, so that they move no time. */
+function ringNext(loopback: Loopback, untilMillis: number): boolean {
+  const { sim } = loopback;
+  const timers = loopback.timers.filter(({ engine, timer }) => engine.rdma?.waiters.has(timer));
+  const next = timers.reduce<Timer | undefined>(
+    (first, timer) => (first === undefined || timer.atMicros < first.atMicros ? timer : first),
+    undefined,
+  );
+  const rings = next !== undefined && next.atMicros * NANOS_IN_MICRO <= untilMillis * NANOS_IN_MILLI;
+  loopback.timers.splice(0, loopback.timers.length, ...timers.filter((timer) => !rings || timer !== next));
+  if (!rings) return false;
+  sim.nowNanos = Math.max(sim.nowNanos, next.atMicros * NANOS_IN_MICRO);
+  timerFired(next.engine, next.timer, nowMicros(loopback));
+  return true;
+}
+
+/** Posting takes time as well, so engines are told before anything happens to them. */
+function tellTime(loopback: Loopback): void {
+  for (const engine of loopback.engines) atTime(engine, nowMicros(loopback));
+}
+
+function nowMicros({ sim }: Loopback): number {
+  return Math.floor(sim.nowNanos / NANOS_IN_MICRO);
+}
+
+function nowMillis({ sim }: Loopback): number {
+  return Math.floor(sim.nowNanos / NANOS_IN_MILLI);
+}
+
+/**
+ * WaitFor (A3): advances until the status has ended or `millis` of virtual time are over; a negative `millis` sets no
+ * limit. @returns the code, which is IN_PROGRESS after a time-out, and where upstream would wait for ever.
+ */
+export function waitFor(
+  loopback: Loopback,
+  engine: IOEngine,
+  status: TransferStatus,
+  millis = -1,
+): StatusCode {
+  const progress = (): void => void codeOf(engine, status);
+  const isCopy = [engine.xgmi, engine.fabric].some((backend) => backend?.events.has(status));
+  const untilPolled = (): void => {
+    while (codeOf(engine, status) === StatusCode.IN_PROGRESS && advance(loopback));
+  };
+  const hooks = isCopy ? { progress, wait: untilPolled } : { progress };
+  const wait = beginWait(status, nowMillis(loopback), millis, hooks);
+  if (typeof wait === 'number') return wait;
+  for (;;) {
+    if (!advance(loopback, wait.deadlineMillis ?? undefined)) {
+      if (wait.deadlineMillis === null) return status.code;
+      loopback.sim.nowNanos = Math.max(loopback.sim.nowNanos, wait.deadlineMillis * NANOS_IN_MILLI);
+      tellTime(loopback);
+    }
+    const code = stepWait(wait, nowMillis(loopback), status.code !== StatusCode.IN_PROGRESS);
+    if (code !== null) return code;
+  }
+}
+
+/**
+ * WaitAll (A3): 0 polls each status once, a negative `millis` waits for every one, a positive one is a deadline that all
+ * share. @returns SUCCESS, or the first code in list order that is something else, INIT included.
+ */
+export function waitAll(loopback: Loopback, engine: IOEngine, statuses: StatusList, millis = -1): StatusCode {
+  const some = statuses.filter((status) => status !== null);
+  if (millis === 0) {
+    for (const status of some) codeOf(engine, status);
+    return waitAllPoll(some);
+  }
+  const deadlineMillis = nowMillis(loopback) + millis;
+  for (const status of some) {
+    const left = millis < 0 ? -1 : Math.max(deadlineMillis - nowMillis(loopback), 0);
+    const code = waitFor(loopback, engine, status, left);
+    if (code === StatusCode.IN_PROGRESS && millis > 0) break;
+  }
+  return waitAllAtDeadline(some);
+}
