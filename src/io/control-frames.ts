@@ -98,8 +98,7 @@ export interface NotifMessage {
 export function encodeFrameHeader(header: FrameHeader): Uint8Array {
   checkBodySize(header.bodyBytes);
   const bytes = new Uint8Array(FRAME_HEADER_BYTES);
-  bytes[0] = header.type;
-  viewOf(bytes).setUint32(1, header.bodyBytes);
+  writeHeader(bytes, header);
   return bytes;
 }
 
@@ -110,15 +109,22 @@ export function decodeFrameHeader(bytes: Uint8Array, expected?: MessageType): Fr
   if (expected !== undefined && type !== expected) {
     throw new UsageError('FRAME-TYPE', `message type ${expected} expected, observed ${type}`);
   }
-  const bodyBytes = viewOf(bytes).getUint32(1);
+  const bodyBytes = ((bytes[1] << 24) | (bytes[2] << 16) | (bytes[3] << 8) | bytes[4]) >>> 0;
   checkBodySize(bodyBytes);
   return { type, bodyBytes };
 }
 
+/** The type, then the length, big end first. */
+function writeHeader(bytes: Uint8Array, { type, bodyBytes }: FrameHeader): void {
+  bytes[0] = type;
+  for (let at = 1; at < FRAME_HEADER_BYTES; at += 1) bytes[at] = bodyBytes >>> (8 * (4 - at));
+}
+
 /** A whole frame around a packed body. */
 export function encodeFrame(type: MessageType, body: Uint8Array): Uint8Array {
+  checkBodySize(body.length);
   const frame = new Uint8Array(FRAME_HEADER_BYTES + body.length);
-  frame.set(encodeFrameHeader({ type, bodyBytes: body.length }));
+  writeHeader(frame, { type, bodyBytes: body.length });
   frame.set(body, FRAME_HEADER_BYTES);
   return frame;
 }

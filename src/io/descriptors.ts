@@ -185,13 +185,13 @@ export function binExactly(sizeBytes: number): Shape<Uint8Array> {
 
 /** MSGPACK_DEFINE: missing elements keep their defaults, surplus ones are passed over. */
 export function lenientArray<T extends object>(fields: Fields<T>, defaults: () => T): Shape<T> {
-  const names = Object.keys(fields) as (keyof T)[];
+  const rows = rowsOf(fields);
   return {
-    write: (out, value) => writeFields(out, names, fields, value),
+    write: (out, value) => writeFields(out, rows, value),
     read: (cursor) => {
       const count = readArrayCount(cursor);
-      const value = readFields(cursor, names.slice(0, count), fields, defaults());
-      for (let extra = names.length; extra < count; extra += 1) skipObject(cursor);
+      const value = readFields(cursor, rows, count, defaults());
+      for (let extra = rows.length; extra < count; extra += 1) skipObject(cursor);
       return value;
     },
   };
@@ -199,24 +199,38 @@ export function lenientArray<T extends object>(fields: Fields<T>, defaults: () =
 
 /** A hand-written converter: exactly these elements, or a type error. */
 export function strictArray<T extends object>(fields: Fields<T>): Shape<T> {
-  const names = Object.keys(fields) as (keyof T)[];
+  const rows = rowsOf(fields);
   return {
-    write: (out, value) => writeFields(out, names, fields, value),
+    write: (out, value) => writeFields(out, rows, value),
     read: (cursor) => {
       const count = readArrayCount(cursor);
-      if (count === names.length) return readFields(cursor, names, fields, {} as T);
-      throw new UsageError('DESC-TYPE', `${names.length} elements expected, found ${count}`);
+      if (count === rows.length) return readFields(cursor, rows, count, {} as T);
+      throw new UsageError('DESC-TYPE', `${rows.length} elements expected, found ${count}`);
     },
   };
 }
 
-function writeFields<T>(out: number[], names: readonly (keyof T)[], fields: Fields<T>, value: T): void {
-  writeArrayCount(out, names.length);
-  for (const name of names) fields[name].write(out, value[name]);
+/** A field's name and its shape. */
+type Row<T> = { readonly [Name in keyof T]: readonly [Name, Shape<T[Name]>] }[keyof T];
+
+function rowsOf<T extends object>(fields: Fields<T>): readonly Row<T>[] {
+  return Object.entries(fields) as unknown as readonly Row<T>[];
 }
 
-function readFields<T>(cursor: Cursor, names: readonly (keyof T)[], fields: Fields<T>, into: T): T {
-  for (const name of names) into[name] = fields[name].read(cursor);
+function writeFields<T>(out: number[], rows: readonly Row<T>[], value: T): void {
+  writeArrayCount(out, rows.length);
+  for (let at = 0; at < rows.length; at += 1) {
+    const [name, shape] = rows[at];
+    shape.write(out, value[name]);
+  }
+}
+
+/** Reads the first `count` fields, or all. */
+function readFields<T>(cursor: Cursor, rows: readonly Row<T>[], count: number, into: T): T {
+  for (let at = 0; at < rows.length && at < count; at += 1) {
+    const [name, shape] = rows[at];
+    into[name] = shape.read(cursor);
+  }
   return into;
 }
 

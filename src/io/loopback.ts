@@ -153,6 +153,7 @@ function hostOf(loopback: Loopback, index: number): Host {
     ...verbsOf(sim, String(index), (nic) => `${index}/${nic}`),
     listen: (_, port) => bindPort(loopback, port),
     request: (exchange, peer, frame) => ask(loopback, self(), exchange, peer, frame),
+    disarm: (timer) => forgetTimer(loopback, self(), timer),
     arm: (timer, atMicros) => {
       timers.push({ engine: self(), timer, atMicros });
     },
@@ -220,17 +221,19 @@ function swapped(runs: readonly number[]): number[] {
   return runs.map((_, at) => runs[at % 3 === 2 ? at : at + 1 - 2 * (at % 3)]);
 }
 
-/** Timers whose waiter has gone on meanwhile are dropped without a ring, so that they move no time. */
+function forgetTimer({ timers }: Loopback, engine: IOEngine, timer: number): void {
+  const at = timers.findIndex((other) => other.engine === engine && other.timer === timer);
+  if (at >= 0) timers.splice(at, 1);
+}
+
 function ringNext(loopback: Loopback, untilMillis: number): boolean {
-  const { sim } = loopback;
-  const timers = loopback.timers.filter(({ engine, timer }) => engine.rdma?.waiters.has(timer));
+  const { sim, timers } = loopback;
   const next = timers.reduce<Timer | undefined>(
     (first, timer) => (first === undefined || timer.atMicros < first.atMicros ? timer : first),
     undefined,
   );
-  const rings = next !== undefined && next.atMicros * NANOS_IN_MICRO <= untilMillis * NANOS_IN_MILLI;
-  loopback.timers.splice(0, loopback.timers.length, ...timers.filter((timer) => !rings || timer !== next));
-  if (!rings) return false;
+  if (next === undefined || next.atMicros * NANOS_IN_MICRO > untilMillis * NANOS_IN_MILLI) return false;
+  timers.splice(timers.indexOf(next), 1);
   sim.nowNanos = Math.max(sim.nowNanos, next.atMicros * NANOS_IN_MICRO);
   timerFired(next.engine, next.timer, nowMicros(loopback));
   return true;

@@ -19,13 +19,13 @@ import { decodeUtf8, encodeUtf8 } from '../base/utf8.ts';
 
 /** The closed range of an integer field. */
 export interface IntRange {
-  readonly least: bigint;
-  readonly most: bigint;
+  readonly least: number | bigint;
+  readonly most: number | bigint;
 }
 
-export const INT32: IntRange = { least: -(2n ** 31n), most: 2n ** 31n - 1n };
-export const UINT16: IntRange = { least: 0n, most: 2n ** 16n - 1n };
-export const UINT32: IntRange = { least: 0n, most: 2n ** 32n - 1n };
+export const INT32: IntRange = { least: -(2 ** 31), most: 2 ** 31 - 1 };
+export const UINT16: IntRange = { least: 0, most: 2 ** 16 - 1 };
+export const UINT32: IntRange = { least: 0, most: 2 ** 32 - 1 };
 export const UINT64: IntRange = { least: 0n, most: 2n ** 64n - 1n };
 
 /** A place in an input; reading moves it. */
@@ -47,6 +47,11 @@ export function openMsgpack(bytes: Uint8Array): Cursor {
 export function skipObject(cursor: Cursor): void {
   let pendingObjects = 1;
   while (pendingObjects > 0) {
+    if (isSmallInt(cursor.bytes[cursor.offset])) {
+      cursor.offset += 1;
+      pendingObjects -= 1;
+      continue;
+    }
     const head = takeHead(cursor);
     const inner = head.kind === 'array' || head.kind === 'map' ? head.objects : 0;
     // Claims may drive the count past 2^53, where it is no longer exact: the input ends long before it gets
@@ -67,12 +72,26 @@ export function readArrayCount(cursor: Cursor): number {
 
 /** An integer in any width, minimal or not; a number up to 32 bits wide, else a bigint. */
 export function readInt(cursor: Cursor, { least, most }: IntRange): number | bigint {
-  const head = takeHead(cursor);
-  if (head.kind !== 'int') return wrongType('an integer', head);
-  if (head.value < least || head.value > most) {
-    throw new UsageError('DESC-TYPE', `${head.value} is not within ${least}..${most}`);
+  const value = takeInt(cursor);
+  if (value < least || value > most) {
+    throw new UsageError('DESC-TYPE', `${value} is not within ${least}..${most}`);
   }
-  return head.value;
+  return value;
+}
+
+function takeInt(cursor: Cursor): number | bigint {
+  const tag = cursor.bytes[cursor.offset];
+  if (isSmallInt(tag)) {
+    cursor.offset += 1;
+    return (tag << 24) >> 24;
+  }
+  const head = takeHead(cursor);
+  return head.kind === 'int' ? head.value : wrongType('an integer', head);
+}
+
+/** An integer that is its own tag, as most are. Beyond the end of the input there is none. */
+function isSmallInt(tag: number): boolean {
+  return tag <= 0x7f || tag >= 0xe0;
 }
 
 /** A text, packed as str or as bin. */
@@ -143,11 +162,10 @@ function takeHead(cursor: Cursor): Head {
   checkLength(cursor, 1);
   const tag = cursor.bytes[cursor.offset];
   cursor.offset += 1;
-  if (tag <= 0x7f) return { kind: 'int', value: tag };
+  if (isSmallInt(tag)) return { kind: 'int', value: (tag << 24) >> 24 };
   if (tag <= 0x8f) return { kind: 'map', objects: (tag & 0x0f) * 2 };
   if (tag <= 0x9f) return { kind: 'array', objects: tag & 0x0f };
   if (tag <= 0xbf) return { kind: 'str', sizeBytes: tag & 0x1f };
-  if (tag >= 0xe0) return { kind: 'int', value: tag - 0x100 };
   return wideHead(cursor, WIDE_TAGS[tag - 0xc0]);
 }
 

@@ -138,15 +138,29 @@ function describeNote(note: Extract<Effect, { kind: 'note' }>['note']): string {
 
 const FATE_NAMES = new Map<number, string>(Object.entries(FATE).map(([name, fate]) => [fate, name]));
 
-/** What lands, or what the NIC does to it. */
-export function describeLanding({ open, chain, message, fate }: Flight, from: string): string {
-  const fault = fate === FATE.none ? '' : `FAULT ${FATE_NAMES.get(fate)}: `;
-  if (message !== null)
-    return `${fault}notification of the engine's transfer ${message.id} from ${from} arrives here`;
-  if (open === null)
-    return `${fault}an empty write from ${from} arrives here, which gives send-queue slots back`;
+/** What is due to land, and what becomes of it as far as that is known before it does. */
+export function describeLanding(flight: Flight, from: string): string {
+  const { lane, fate, cancelled, open, message } = flight;
+  const what = `${describeFlight(flight)} from ${from}`;
+  // A SEND is one, a chain several.
+  const say = (one: string, many: string): string => `${what} ${message === null ? many : one}`;
+  if (cancelled)
+    return say('is void: its queue pair was taken down', 'are void: their queue pair was taken down');
+  if (lane.flights[0] !== flight) return say('waits for its turn', 'wait for their turn');
+  if (lane.queuePair.broken)
+    return say('is flushed: its queue pair is broken', 'are flushed: their queue pair is broken');
+  const fault = fate === FATE.none ? '' : `FAULT ${FATE_NAMES.get(fate) ?? fate}: `;
+  const isStalled = message !== null && (fate === FATE.notReady || lane.queuePair.peer?.receives === 0);
+  if (isStalled) return `${fault}${what} finds no receive here and is tried again`;
+  const blocks = open === null || message !== null ? '' : `, blocks ${open.batch.remoteBlocks.join(' ')}`;
+  return `${fault}${say('lands here', 'land here')}${blocks}`;
+}
+
+function describeFlight({ open, message, workRequests }: Flight): string {
+  if (message !== null) return `the notification of the engine's transfer ${message.id}`;
+  if (open === null) return `${workRequests} empty writes, to give slots back,`;
   const { batch } = open;
-  return `${fault}${chain!.end - chain!.first} ${batch.operation}s of layer ${batch.layer} (transfer ${batch.transfer}) from ${from} land here, blocks ${batch.remoteBlocks.join(' ')}`;
+  return `${workRequests} ${batch.operation}s of layer ${batch.layer} (transfer ${batch.transfer})`;
 }
 
 /** What the engine of a rank is told. */
@@ -157,9 +171,8 @@ export function describeNicEvent(event: NicEvent): string {
       const { opcode, status } = completion;
       if (open !== null)
         return `sees the completion of layer ${open.batch.layer} (transfer ${open.batch.transfer}): ${status}`;
-      return opcode === 'recv'
-        ? 'sees a notification come in'
-        : `sees the completion of a notification: ${status}`;
+      if (opcode === 'recv') return 'sees a notification come in';
+      return `sees the completion of ${opcode === 'send' ? 'a notification' : 'an empty write'}: ${status}`;
     }
     case 'ended': {
       const { batch, status } = event.open;

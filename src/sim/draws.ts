@@ -18,6 +18,8 @@ export interface Setup {
   readonly decodeLookAhead: number;
   readonly queuePairs: number;
   readonly sendQueueDepth: number;
+  /** A batch goes over all queue pairs instead of the one that its poster chose. */
+  readonly spreads: boolean;
   /** The engines notify the target of each batch. */
   readonly notifies: boolean;
   readonly requests: readonly RequestSetup[];
@@ -75,6 +77,7 @@ const SHAPE = {
   depth: 11,
   requests: 12,
   notifies: 13,
+  spreads: 14,
 } as const;
 const WORK = { promptTokens: 0, outputTokens: 1, gap: 2, ordinary: 3, family: 4, sharedBlocks: 5 } as const;
 const RISK = {
@@ -141,6 +144,7 @@ export function drawSetup(scenario: Scenario, tape: Tape): Setup {
   const layers = pick(SHAPE.layers, scenario.layers);
   const unequal = scenario.unequalLayers && shape(SHAPE.unequal, 2) === 1;
   const lookAhead = scenario.lookAhead ? shape(SHAPE.lookAhead, 4) : 0;
+  const queuePairs = 1 + shape(SHAPE.queuePairs, scenario.queuePairsMax);
   const count = 1 + shape(SHAPE.requests, scenario.requestsMax);
   return {
     topology: layTopology(clusterShape),
@@ -152,9 +156,10 @@ export function drawSetup(scenario: Scenario, tape: Tape): Setup {
     decodeOrder,
     prefillLookAhead: lookAhead & 1 ? 3 : 0,
     decodeLookAhead: lookAhead & 2 ? 3 : 0,
-    queuePairs: 1 + shape(SHAPE.queuePairs, scenario.queuePairsMax),
+    queuePairs,
+    spreads: queuePairs > 1 && shape(SHAPE.spreads, 2) === 1,
     sendQueueDepth: pick(SHAPE.depth, scenario.sendQueueDepths),
-    notifies: scenario.notifications && shape(SHAPE.notifies, 4) === 1,
+    notifies: scenario.notifications && shape(SHAPE.notifies, 8) === 1,
     requests: drawRequests(scenario, tape, count),
   };
 }

@@ -49,7 +49,8 @@ export interface EngineSpec {
   readonly regionStart: number;
   readonly regionEnd: number;
   readonly verbs: VerbsPart;
-  readonly arm: (timer: number, atMicros: number) => void;
+  readonly arm: Host['arm'];
+  readonly disarm: Host['disarm'];
   /** The engine at the other end of a control connection, or null when nobody is there. */
   readonly engineAt: (key: string) => IOEngine | null;
 }
@@ -71,8 +72,8 @@ export function createRankEngine(spec: EngineSpec): RankEngine {
   const refusal = createBackend(engine, BackendType.RDMA, {
     ...RDMA_DEFAULTS,
     qpPerTransfer: setup.queuePairs,
-    // A batch is one chain, so that it stays on the queue pair that its poster chose.
-    postBatchSize: setup.sendQueueDepth,
+    // One chain stays on the queue pair that its poster chose; -1 makes one for each queue pair.
+    postBatchSize: setup.spreads ? -1 : setup.sendQueueDepth,
     maxSendWr: setup.sendQueueDepth,
     enableNotification: setup.notifies,
     notifPerQp: RECEIVES,
@@ -101,7 +102,7 @@ function machineOf(name: string): Machine {
 }
 
 /** The control plane answers at once: what a handshake may meet is the connector's own messages' matter. */
-function hostOf({ verbs, arm, engineAt }: EngineSpec, self: () => IOEngine): Host {
+function hostOf({ verbs, arm, disarm, engineAt }: EngineSpec, self: () => IOEngine): Host {
   const { createQueuePair, connectQueuePair, destroyQueuePair, postReceives } = verbs;
   const { postSend, postNotification, registerRegion, deregisterRegion } = verbs;
   return {
@@ -122,6 +123,7 @@ function hostOf({ verbs, arm, engineAt }: EngineSpec, self: () => IOEngine): Hos
       else answered(self(), exchange, reply);
     },
     arm,
+    disarm,
     startCopy: () => 'no copies between GPUs here',
     copyDone: () => false,
     log: () => undefined,

@@ -27,6 +27,8 @@ export interface Flight {
   readonly lane: Lane;
   readonly chain: PostedChain | null;
   readonly message: Notification | null;
+  /** Those of the chain that were posted, or the one of the SEND. */
+  readonly workRequests: number;
   /** Null for a work request that only gives slots back, and for a SEND whose batch has ended. */
   readonly open: OpenBatch | null;
   fate: Fate;

@@ -44,7 +44,7 @@ import {
   launch,
   SEND_KIND,
 } from './nic-lanes.ts';
-import { HAPPENING } from './ready-set.ts';
+import { HAPPENING, type Happening } from './ready-set.ts';
 import { DRAW } from './tape.ts';
 
 /** What a rank's engine is told, as an entry of the ready set. */
@@ -114,18 +114,22 @@ export class NicSide {
     const { setup, fidelity } = core.spec;
     const name = this.#nameOf(actor);
     const verbs = this.#verbsOf(actor, name);
+    const timers = new Map<number, Happening>();
     const arm = (timer: number, at: number): void => {
-      core.push(HAPPENING.engineTimer, actor, at, timer, 0, null, {
-        kind: 'timer',
-        timer,
-      } satisfies NicEvent);
+      const event: NicEvent = { kind: 'timer', timer };
+      timers.set(timer, core.push(HAPPENING.engineTimer, actor, at, timer, 0, null, event));
+    };
+    const disarm = (timer: number): void => {
+      const armed = timers.get(timer);
+      if (armed !== undefined) armed.stopped = true;
+      timers.delete(timer);
     };
     const engineAt = (key: string): RankEngine['engine'] | null => {
       const peer = this.#actors.get(key);
       return peer === undefined || core.isDead(peer) ? null : this.#rankOf(peer).engine;
     };
     const place = this.#places.get(actor)!;
-    return createRankEngine({ actor, name, setup, fidelity, ...place, verbs, arm, engineAt });
+    return createRankEngine({ actor, name, setup, fidelity, ...place, verbs, arm, disarm, engineAt });
   }
 
   // --- what a rank's machine asks for --------------------------------------------------------------------------------
@@ -250,7 +254,8 @@ export class NicSide {
     const lane = this.#laneOf(qpn, actor);
     const posted = lane.queuePair.queue.at(-1)!;
     posted.fate = chainFateOf(fate);
-    const flight: Flight = { lane, chain, message: null, open, fate, cancelled: false };
+    const { posted: workRequests } = outcome;
+    const flight: Flight = { lane, chain, message: null, workRequests, open, fate, cancelled: false };
     if (open !== null) chainPosted(core, open, lane.queuePair.broken || !this.#sim.regions.has(chain.rkey));
     launch(core, flight, posted);
     if (posted.fate === 'told') {
@@ -270,7 +275,7 @@ export class NicSide {
     const posted = lane.queuePair.queue.at(-1)!;
     posted.fate = chainFateOf(fate);
     const open = this.#ranks.get(actor)!.open.get(message.id) ?? null;
-    launch(core, { lane, chain: null, message, open, fate, cancelled: false }, posted);
+    launch(core, { lane, chain: null, message, workRequests: 1, open, fate, cancelled: false }, posted);
     return 0;
   }
 

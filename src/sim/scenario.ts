@@ -35,7 +35,7 @@ export interface Scenario {
   readonly sendQueueDepths: readonly number[];
   /** Whether the MoRI-IO engine under the connector is the library as it is, or without its surprises. */
   readonly engine: Fidelity;
-  /** Whether the engine may notify the target of each batch; a draw switches it on in one schedule of four. */
+  /** Whether the engine may notify the target of each batch; a draw switches it on in one schedule of eight. */
   readonly notifications: boolean;
   readonly hazards: Hazards;
 }

@@ -191,6 +191,7 @@ function layTraceSetup(trace: readonly TracedRequest[], options: TraceOptions): 
     decodeLookAhead: 0,
     queuePairs: 1,
     sendQueueDepth: SEND_QUEUE_DEPTH,
+    spreads: false,
     notifies: false,
     requests,
   };

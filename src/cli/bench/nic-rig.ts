@@ -83,6 +83,7 @@ function hostOf(sim: VerbsSim, engines: ReadonlyMap<string, IOEngine>, key: stri
       answered(engines.get(key)!, exchange, reply!);
     },
     arm: () => undefined,
+    disarm: () => undefined,
     startCopy: () => 'no copies here',
     copyDone: () => false,
     log: () => undefined,

@@ -202,7 +202,7 @@ function goOn(engine: IOEngine, backend: RdmaBackend, { slice, call }: Waiter): 
 export function expire(engine: IOEngine, backend: RdmaBackend, waiter: Waiter): void {
   const { slice, call, endpoint } = waiter;
   if (isAdmitted(endpoint, slice === null ? 1 : lengthOf(slice.chains[slice.next]))) {
-    endWait(backend, slice ?? call);
+    endWait(engine, backend, slice ?? call);
     goOn(engine, backend, waiter);
     return;
   }

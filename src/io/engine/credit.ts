@@ -71,11 +71,12 @@ export function wait(
 }
 
 /** The wait is over, one way or the other. */
-export function endWait(backend: RdmaBackend, owner: Call | Slice): void {
+export function endWait(engine: IOEngine, backend: RdmaBackend, owner: Call | Slice): void {
   const { waiter } = owner;
   if (waiter === null) return;
   owner.waiter = null;
   backend.waiters.delete(waiter.number);
+  engine.host.disarm(waiter.number);
   waiter.endpoint.waiters = waiter.endpoint.waiters.filter((other) => other !== waiter);
 }
 

@@ -25,6 +25,8 @@ export interface Host {
   request(exchange: number, peer: EngineDesc, frame: Uint8Array): void;
   /** Wakes the engine with `timer` at that time. */
   arm(timer: number, atMicros: number): void;
+  /** The timer is of no use any more; one that rings all the same does no harm. */
+  disarm(timer: number): void;
   /** Starts a copy between GPUs. An event to ask for, or the text of an error. */
   startCopy(copy: GpuCopy): number | string;
   copyDone(event: number): boolean;

@@ -22,7 +22,7 @@ export function advanceNotification(engine: IOEngine, backend: RdmaBackend, call
       wait(engine, backend, endpoint, call, null);
       return true;
     }
-    endWait(backend, call);
+    endWait(engine, backend, call);
     if (reservation !== 'reserved') {
       const text =
         reservation === 'degraded' ? DEGRADED : exceedsCapacity('notify', creditFigures(backend, call));
@@ -36,7 +36,7 @@ export function advanceNotification(engine: IOEngine, backend: RdmaBackend, call
 /** The time to wait for credit is up. */
 export function expireNotification(engine: IOEngine, backend: RdmaBackend, call: Call): void {
   const text = notifyQueueFull(creditFigures(backend, call));
-  endWait(backend, call);
+  endWait(engine, backend, call);
   failNotification(engine, backend, call, text, 0);
 }
 

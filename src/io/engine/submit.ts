@@ -20,7 +20,7 @@ export function advanceSlice(engine: IOEngine, backend: RdmaBackend, slice: Slic
       wait(engine, backend, endpoint, slice.call, slice);
       return false;
     }
-    endWait(backend, slice);
+    endWait(engine, backend, slice);
     if (reservation === 'degraded') failSlice(engine, backend, slice, DEGRADED);
     else if (reservation === 'exceeds')
       failSlice(engine, backend, slice, exceedsCapacity('batch', creditFigures(backend, slice)));
@@ -36,7 +36,7 @@ export function expireSlice(engine: IOEngine, backend: RdmaBackend, slice: Slice
     batchSize: slice.batchSize,
     queuePairs: slice.endpoints.length,
   });
-  endWait(backend, slice);
+  endWait(engine, backend, slice);
   failSlice(engine, backend, slice, text);
 }
 

@@ -82,7 +82,7 @@ test('nil, bools, floats, str, bin, ext, arrays and maps are no integers', () =>
 
 test('an integer just outside its range is a type error when read and a range error when written', () => {
   for (const range of [pack.INT32, pack.UINT16, pack.UINT32]) {
-    for (const outside of [range.least - 1n, range.most + 1n]) {
+    for (const outside of [BigInt(range.least) - 1n, BigInt(range.most) + 1n]) {
       const out: number[] = [];
       pack.writeInt(out, outside, INT53);
       expect(codeOf(() => pack.readInt(pack.openMsgpack(Uint8Array.from(out)), range))).toBe('DESC-TYPE');

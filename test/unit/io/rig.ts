@@ -31,7 +31,7 @@ export interface Rig {
   readonly sim: VerbsSim;
   readonly engines: Map<string, IOEngine>;
   readonly buffers: Map<bigint, Uint8Array>;
-  readonly timers: { readonly engine: () => IOEngine; readonly timer: number; readonly at: number }[];
+  timers: { readonly engine: () => IOEngine; readonly timer: number; readonly at: number }[];
   readonly logs: string[];
   readonly ends: string[];
   readonly hooks: RigHooks;
@@ -163,6 +163,9 @@ function hostOf(rig: Rig, id: string, self: () => IOEngine): Host {
       return port === 0 ? rig.nextPort : port;
     },
     request: (exchange, peer, frame) => ask(rig, self(), exchange, peer, frame),
+    disarm: (timer) => {
+      rig.timers = rig.timers.filter((other) => other.timer !== timer || other.engine() !== self());
+    },
     arm: (timer, at) => {
       rig.timers.push({ engine: self, timer, at });
     },
