@@ -35,7 +35,7 @@ const MACHINES = [
     triggers: {
       SealedByPeer: 'the initiator sealed: no operation of its names these blocks any more',
       Revoked: 'an abort, the deadline, or in WRITE a failed seal of another rank of the transfer',
-      Fenced: 'the last revoke went unanswered and the queue pairs from that peer were reset',
+      Fenced: 'the last revoke went unanswered and the key that peer held was taken back',
     },
   },
   {
@@ -180,7 +180,7 @@ const MESSAGES = {
     way: 'target to initiator',
     mode: 'both',
     answer: 'seal, when drained',
-    lost: 'repeated, then the queue pairs are fenced',
+    lost: 'repeated, then the peer is fenced',
     twice: 'stopping twice changes nothing',
     late: 'answered with the seal of the ended transfer; before the request came it is kept',
   },

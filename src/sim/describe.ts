@@ -101,7 +101,7 @@ export function describeEffect(topology: Topology, effect: Effect): string {
     case 'reset':
       return `resets its queue pairs towards ${topology.actors[effect.peer]!.name}`;
     case 'fence':
-      return `fences the queue pairs from ${topology.actors[effect.peer]!.name}`;
+      return `fences ${topology.actors[effect.peer]!.name}`;
     case 'note':
       return describeNote(effect.note);
     default:

@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { batchMicros, NICS } from '../../../src/io/profiles.ts';
 
@@ -35,6 +36,41 @@ describe('a NIC profile is within 5 % of what was measured for large work reques
     for (const [bytes, micros] of table) {
       const predicted = batchMicros(NICS[nic], operation, count, count * bytes);
       expect([bytes, Math.abs(predicted / micros - 1) < 0.05]).toEqual([bytes, true]);
+    }
+  });
+});
+
+describe('the price of a batch', () => {
+  test('never falls as work requests or bytes grow, and is whole', () => {
+    fc.assert(
+      fc.property(
+        fc.constantFrom(...Object.values(NICS)),
+        fc.constantFrom('read' as const, 'write' as const),
+        fc.nat({ max: 60 }),
+        fc.nat({ max: 500_000 }),
+        (times, operation, workRequests, bytes) => {
+          const micros = batchMicros(times, operation, workRequests, bytes);
+          expect(Number.isInteger(micros)).toBe(true);
+          expect(batchMicros(times, operation, workRequests + 1, bytes)).toBeGreaterThanOrEqual(micros);
+          expect(batchMicros(times, operation, workRequests, bytes + 1)).toBeGreaterThanOrEqual(micros);
+        },
+      ),
+      { seed: 42, numRuns: 300 },
+    );
+  });
+
+  test('counts the bytes on the wire, not those that move', () => {
+    const scaled = { ...NICS.plain, bytesScale: 250 };
+    expect(batchMicros(scaled, 'write', 1, 1600)).toBe(batchMicros(NICS.plain, 'write', 1, 400_000));
+  });
+
+  test('is made of whole numbers in every profile', () => {
+    for (const { name, baseNanos, bytesPerMicro, ...costs } of Object.values(NICS)) {
+      const numbers = [...Object.values(baseNanos), ...Object.values(bytesPerMicro), ...Object.values(costs)];
+      expect([name, numbers.every((number) => Number.isInteger(number) && number >= 0)]).toEqual([
+        name,
+        true,
+      ]);
     }
   });
 });
