@@ -83,6 +83,11 @@ export interface AskMemoryRegion {
   mr: RdmaMemoryRegion;
 }
 
+/** What one frame says. */
+export type ControlMessage =
+  | { readonly type: typeof MessageType.RegEndpoint; readonly endpoint: RegEndpoint }
+  | { readonly type: typeof MessageType.AskMemoryRegion; readonly region: AskMemoryRegion };
+
 export interface TcpContextHandle {
   host: string;
   port: number;
@@ -138,6 +143,21 @@ export function decodeFrame(
   const end = FRAME_HEADER_BYTES + bodyBytes;
   if (bytes.length < end) throw new UsageError('FRAME-SHORT', `EOF after ${bytes.length} of ${end} bytes`);
   return { type, body: bytes.slice(FRAME_HEADER_BYTES, end) };
+}
+
+/** The frame of a message. */
+export function encodeMessage(message: ControlMessage): Uint8Array {
+  return message.type === MessageType.RegEndpoint
+    ? encodeFrame(message.type, packRegEndpoint(message.endpoint))
+    : encodeFrame(message.type, packAskMemoryRegion(message.region));
+}
+
+/** Reads a whole frame. A side that awaits a certain message names it; any other is then refused. */
+export function decodeMessage(frame: Uint8Array, expected?: MessageType): ControlMessage {
+  const { type, body } = decodeFrame(frame, expected);
+  return type === MessageType.RegEndpoint
+    ? { type, endpoint: unpackRegEndpoint(body) }
+    : { type, region: unpackAskMemoryRegion(body) };
 }
 
 export function packRegEndpoint(message: RegEndpoint): Uint8Array {

@@ -12,6 +12,7 @@ export {
   type StatusName,
   statusName,
 } from './codes.ts';
+export { type ControlMessage, decodeMessage, encodeMessage } from './control-frames.ts';
 export {
   type BackendConfig,
   type FabricBackendConfig,
@@ -42,11 +43,7 @@ export {
 export {
   alive,
   allocateTransferId,
-  answered,
-  asyncEvent,
-  atTime,
   codeOf,
-  complete,
   createEngine,
   createSession,
   deregisterMemory,
@@ -57,13 +54,10 @@ export {
   registerMemory,
   registerRemoteEngine,
   resetQueuePairs,
-  serve,
   sessionTransfer,
   type TransferRequest,
-  timerFired,
   transfer,
   transferBatches,
-  unanswered,
 } from './engine/engine.ts';
 export type {
   Gpu,
@@ -77,6 +71,17 @@ export type {
   WorkCompletion,
   WorkStatus,
 } from './engine/host.ts';
+export {
+  answered,
+  answeredInProcess,
+  asyncEvent,
+  atTime,
+  complete,
+  serve,
+  serveInProcess,
+  timerFired,
+  unanswered,
+} from './engine/inputs.ts';
 export type { Call, CreationOutcome, IOEngine, Session as IOEngineSession } from './engine/state.ts';
 export { type Fidelity, SURPRISES, type SurpriseName, type Surprises } from './engine/surprises.ts';
 export { beginWait, type StatusHooks, type StatusWait, stepWait } from './engine/wait.ts';

@@ -1,18 +1,9 @@
 import { MemoryLocationType, StatusCode } from './codes.ts';
+import { encodeMessage } from './control-frames.ts';
 import { type EngineDesc, HANDLE_BYTES, type MemoryDesc } from './descriptors.ts';
-import {
-  answered,
-  atTime,
-  codeOf,
-  complete,
-  createEngine,
-  type EngineOptions,
-  registerMemory,
-  serve,
-  timerFired,
-  unanswered,
-} from './engine/engine.ts';
+import { codeOf, createEngine, type EngineOptions, registerMemory } from './engine/engine.ts';
 import type { GpuCopy, Host, Machine } from './engine/host.ts';
+import { answered, atTime, complete, serve, timerFired, unanswered } from './engine/inputs.ts';
 import type { IOEngine } from './engine/state.ts';
 import { beginWait, stepWait } from './engine/wait.ts';
 import { INSTANT, type NicTimes } from './profiles.ts';
@@ -152,7 +143,7 @@ function hostOf(loopback: Loopback, index: number): Host {
   return {
     ...verbsOf(sim, String(index), (nic) => `${index}/${nic}`),
     listen: (_, port) => bindPort(loopback, port),
-    request: (exchange, peer, frame) => ask(loopback, self(), exchange, peer, frame),
+    request: (exchange, peer, message) => ask(loopback, self(), exchange, peer, encodeMessage(message)),
     disarm: (timer) => forgetTimer(loopback, self(), timer),
     arm: (timer, atMicros) => {
       timers.push({ engine: self(), timer, atMicros });

@@ -4,16 +4,14 @@ import { BackendType, MemoryLocationType } from '../io/codes.ts';
 import type { MemoryDesc } from '../io/descriptors.ts';
 import { createBackend } from '../io/engine/backends.ts';
 import {
-  answered,
   createEngine,
   createSession,
   deregisterMemory,
   registerMemory,
   registerRemoteEngine,
-  serve,
-  unanswered,
 } from '../io/engine/engine.ts';
 import type { Host, Machine } from '../io/engine/host.ts';
+import { answeredInProcess, serveInProcess, unanswered } from '../io/engine/inputs.ts';
 import type { IOEngine, Session } from '../io/engine/state.ts';
 import type { Fidelity } from '../io/engine/surprises.ts';
 import { RDMA_DEFAULTS } from '../io/rdma-config.ts';
@@ -115,12 +113,12 @@ function hostOf({ verbs, arm, disarm, engineAt }: EngineSpec, self: () => IOEngi
     registerRegion,
     deregisterRegion,
     listen: (_, port) => port,
-    request: (exchange, peer, frame) => {
+    request: (exchange, peer, message) => {
       const other = engineAt(peer.key);
-      const reply = other === null ? null : serve(other, frame);
+      const reply = other === null ? null : serveInProcess(other, message);
       if (reply === null)
         unanswered(self(), exchange, `connect(${peer.host}:${peer.port}): Connection refused`);
-      else answered(self(), exchange, reply);
+      else answeredInProcess(self(), exchange, reply);
     },
     arm,
     disarm,

@@ -2,15 +2,9 @@ import { believe } from '../base/failure.ts';
 import { mix } from '../base/mix.ts';
 import type { ActorId } from '../base/topology.ts';
 import { StatusCode } from '../io/codes.ts';
-import {
-  asyncEvent,
-  atTime,
-  complete,
-  resetQueuePairs,
-  sessionTransfer,
-  timerFired,
-} from '../io/engine/engine.ts';
+import { resetQueuePairs, sessionTransfer } from '../io/engine/engine.ts';
 import type { Notification, PostedChain, PostOutcome, WorkCompletion } from '../io/engine/host.ts';
+import { asyncEvent, atTime, complete, timerFired } from '../io/engine/inputs.ts';
 import type { Connection, MemoryRegion } from '../io/fabric.ts';
 import type { BatchEntries } from '../io/submission.ts';
 import { updateStatus } from '../io/transfer-status.ts';

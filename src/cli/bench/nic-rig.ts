@@ -2,16 +2,14 @@ import { believe } from '../../base/failure.ts';
 import { BackendType, MemoryLocationType, StatusCode } from '../../io/codes.ts';
 import { createBackend } from '../../io/engine/backends.ts';
 import {
-  answered,
-  complete,
   createEngine,
   createSession,
   registerMemory,
   registerRemoteEngine,
-  serve,
   sessionTransfer,
 } from '../../io/engine/engine.ts';
 import type { Host, Machine } from '../../io/engine/host.ts';
+import { answeredInProcess, complete, serveInProcess } from '../../io/engine/inputs.ts';
 import type { IOEngine, Session } from '../../io/engine/state.ts';
 import type { NicTimes } from '../../io/profiles.ts';
 import { RDMA_DEFAULTS, type RdmaBackendConfig } from '../../io/rdma-config.ts';
@@ -78,9 +76,9 @@ function hostOf(sim: VerbsSim, engines: ReadonlyMap<string, IOEngine>, key: stri
   return {
     ...verbsOf(sim, key, (nic) => `${key}/${nic}`),
     listen: (_, port) => port,
-    request: (exchange, peer, frame) => {
-      const reply = serve(engines.get(peer.key)!, frame);
-      answered(engines.get(key)!, exchange, reply!);
+    request: (exchange, peer, message) => {
+      const reply = serveInProcess(engines.get(peer.key)!, message);
+      answeredInProcess(engines.get(key)!, exchange, reply!);
     },
     arm: () => undefined,
     disarm: () => undefined,

@@ -1,14 +1,12 @@
 import { UsageError } from '../../base/failure.ts';
 import {
-  decodeFrame,
+  type AskMemoryRegion,
+  type ControlMessage,
+  decodeMessage,
   emptyRdmaMemoryRegion,
-  encodeFrame,
+  encodeMessage,
   MessageType,
-  packAskMemoryRegion,
-  packRegEndpoint,
   type RegEndpoint,
-  unpackAskMemoryRegion,
-  unpackRegEndpoint,
 } from '../control-frames.ts';
 import { requestedNics, searchNics, takeNic, takesRail } from './nic-choice.ts';
 import { regionOn } from './regions.ts';
@@ -23,35 +21,55 @@ import {
 } from './sessions.ts';
 import type { Exchange, IOEngine, RdmaBackend } from './state.ts';
 
-/** Both ends of the control plane (mori-io.md A13): one frame in, one out, on a connection of its own. */
+/** Both ends of the control plane (mori-io.md A13): one message in, one out, on a connection of its own. */
 
 /** Answers a peer's frame; null when the connection is closed without an answer. */
 export function serveFrame(engine: IOEngine, backend: RdmaBackend, frame: Uint8Array): Uint8Array | null {
-  try {
-    const { type, body } = decodeFrame(frame);
-    return type === MessageType.RegEndpoint
-      ? serveEndpoint(engine, backend, unpackRegEndpoint(body))
-      : serveRegion(engine, backend, body);
-  } catch (error) {
-    if (!(error instanceof UsageError)) throw error;
-    engine.host.log('error', `a control frame could not be read: ${error.message}`);
-    return null;
+  const request = readFrame(frame);
+  if (typeof request !== 'string') {
+    const reply = serveMessage(engine, backend, request);
+    return reply === null ? null : encodeMessage(reply);
   }
+  engine.host.log('error', `a control frame could not be read: ${request}`);
+  return null;
+}
+
+/** The message of a frame, or why there is none. */
+function readFrame(frame: Uint8Array, expected?: MessageType): ControlMessage | string {
+  try {
+    return decodeMessage(frame, expected);
+  } catch (error) {
+    if (error instanceof UsageError) return error.message;
+    throw error;
+  }
+}
+
+/** Answers a peer's message; null when the connection is closed without an answer. */
+export function serveMessage(
+  engine: IOEngine,
+  backend: RdmaBackend,
+  message: ControlMessage,
+): ControlMessage | null {
+  return message.type === MessageType.RegEndpoint
+    ? serveEndpoint(engine, backend, message.endpoint)
+    : serveRegion(engine, backend, message.region);
 }
 
 /**
  * Makes, connects and readies a queue pair before the answer leaves. It is stored under the sender's own pair, so both
  * directions share it where the two memories look alike (0.17).
  */
-function serveEndpoint(engine: IOEngine, backend: RdmaBackend, request: RegEndpoint): Uint8Array | null {
+function serveEndpoint(engine: IOEngine, backend: RdmaBackend, request: RegEndpoint): ControlMessage | null {
   const half = halfEndpoint(engine, backend, nicFor(engine, backend, request), request.nicRank);
   if (typeof half === 'string') {
     engine.host.log('error', half);
     return null;
   }
   joinEndpoint(engine, backend, half, request.ekey, request.topo, request);
-  const reply = regEndpointOf(engine, request.topo, half.nic, half.local, 0);
-  return encodeFrame(MessageType.RegEndpoint, packRegEndpoint(reply));
+  return {
+    type: MessageType.RegEndpoint,
+    endpoint: regEndpointOf(engine, request.topo, half.nic, half.local, 0),
+  };
 }
 
 function nicFor(engine: IOEngine, backend: RdmaBackend, request: RegEndpoint): number {
@@ -63,18 +81,17 @@ function nicFor(engine: IOEngine, backend: RdmaBackend, request: RegEndpoint): n
 }
 
 /** Unknown memory has no status of its own: an empty region goes back. */
-function serveRegion(engine: IOEngine, backend: RdmaBackend, body: Uint8Array): Uint8Array {
-  const request = unpackAskMemoryRegion(body);
+function serveRegion(engine: IOEngine, backend: RdmaBackend, request: AskMemoryRegion): ControlMessage {
   const memory = backend.memories.get(request.id);
   const hasNic = request.devId >= 0 && request.devId < engine.machine.nics.length;
   const mr =
     memory === undefined || !hasNic
       ? emptyRdmaMemoryRegion()
       : regionOn(engine, backend, request.devId, memory).region;
-  return encodeFrame(MessageType.AskMemoryRegion, packAskMemoryRegion({ ...request, mr }));
+  return { type: MessageType.AskMemoryRegion, region: { ...request, mr } };
 }
 
-/** The answer to a frame of ours. One that cannot be read is a failure like a closed connection. */
+/** The answer to a request of ours, as bytes. One that cannot be read is a failure like a closed connection. */
 export function frameAnswered(
   engine: IOEngine,
   backend: RdmaBackend,
@@ -83,32 +100,34 @@ export function frameAnswered(
 ): void {
   const exchange = backend.exchanges.get(number);
   if (exchange === undefined) return;
-  try {
-    const next = readAnswer(engine, backend, exchange, frame);
-    backend.exchanges.delete(number);
-    next();
-  } catch (error) {
-    if (!(error instanceof UsageError) || !backend.exchanges.has(number)) throw error;
-    frameFailed(engine, backend, number, error.message);
-  }
+  const reply = readFrame(frame, awaited(exchange));
+  if (typeof reply === 'string') frameFailed(engine, backend, number, reply);
+  else messageAnswered(engine, backend, number, reply);
 }
 
-/** Reads first and acts later, so that a bad frame changes nothing. */
-function readAnswer(
+function awaited({ kind }: Exchange): MessageType {
+  return kind === 'region' ? MessageType.AskMemoryRegion : MessageType.RegEndpoint;
+}
+
+/** The answer to a request of ours. */
+export function messageAnswered(
   engine: IOEngine,
   backend: RdmaBackend,
-  exchange: Exchange,
-  frame: Uint8Array,
-): () => void {
-  const expected = exchange.kind === 'region' ? MessageType.AskMemoryRegion : MessageType.RegEndpoint;
-  const { body } = decodeFrame(frame, expected);
-  if (exchange.kind === 'region') {
-    const reply = unpackAskMemoryRegion(body);
-    return () => regionAnswered(engine, backend, exchange, reply);
+  number: number,
+  reply: ControlMessage,
+): void {
+  const exchange = backend.exchanges.get(number);
+  if (exchange === undefined) return;
+  if (reply.type !== awaited(exchange)) {
+    const text = `message type ${awaited(exchange)} expected, observed ${reply.type}`;
+    frameFailed(engine, backend, number, text);
+    return;
   }
-  const reply = unpackRegEndpoint(body);
-  if (exchange.kind === 'endpoint') return () => endpointAnswered(engine, backend, exchange, reply);
-  return () => finishRepair(engine, backend, exchange, reply);
+  backend.exchanges.delete(number);
+  if (reply.type === MessageType.AskMemoryRegion)
+    regionAnswered(engine, backend, exchange as Extract<Exchange, { kind: 'region' }>, reply.region);
+  else if (exchange.kind === 'endpoint') endpointAnswered(engine, backend, exchange, reply.endpoint);
+  else if (exchange.kind === 'repair') finishRepair(engine, backend, exchange, reply.endpoint);
 }
 
 /** No answer came; `text` is the exception of upstream's caller, such as `connect(host:port): Connection refused`. */

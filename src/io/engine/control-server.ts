@@ -1,7 +1,7 @@
 import { UsageError } from '../../base/failure.ts';
 import { decodeFrameHeader, FRAME_HEADER_BYTES } from '../control-frames.ts';
 import { controlTimeoutMillis } from '../rdma-config.ts';
-import { atTime, serve } from './engine.ts';
+import { atTime, serve } from './inputs.ts';
 import type { IOEngine } from './state.ts';
 
 /**

@@ -10,11 +10,9 @@ import type { Environment } from '../rdma-config.ts';
 import type { BatchEntries } from '../submission.ts';
 import { setStatusCode, type TransferStatus, updateStatus } from '../transfer-status.ts';
 import { endOrThrow } from './backends.ts';
-import { createCall, expire, startCall } from './calls.ts';
-import { completeWork } from './complete.ts';
-import { frameAnswered, frameFailed, serveFrame } from './control-plane.ts';
+import { createCall, startCall } from './calls.ts';
 import { createCopySession, pollCopies, startCopies } from './copies.ts';
-import type { Host, Machine, WorkCompletion } from './host.ts';
+import type { Host, Machine } from './host.ts';
 import { popInbound } from './notify.ts';
 import { dropRegions } from './regions.ts';
 import { startRepair } from './repair.ts';
@@ -356,27 +354,6 @@ export function alive(): boolean {
   return true;
 }
 
-/** Input: the time goes on, in microseconds; every call and every other input happens at the last time told. */
-export function atTime(engine: IOEngine, atMicros: number): void {
-  engine.nowMicros = atMicros;
-}
-
-/** Input: one entry of a completion queue (A11). */
-export function complete(engine: IOEngine, completion: WorkCompletion): void {
-  if (engine.rdma !== null && engine.ended === null) completeWork(engine, engine.rdma, completion);
-}
-
-/**
- * Input: an asynchronous event of a queue pair. The library logs it (A11); the sound engine takes the queue pair of an
- * overflowed completion queue down, since no completion of it will be seen.
- */
-export function asyncEvent(engine: IOEngine, qpn: number, event: 'CQ_ERR'): void {
-  engine.host.log('error', `asynchronous event ${event} of queue pair ${qpn}`);
-  const endpoint = engine.rdma?.byQpn.get(qpn);
-  if (endpoint === undefined || engine.ended !== null || engine.surprises.brokenForGood) return;
-  if (endpoint.health === 'up') startRepair(engine, engine.rdma!, endpoint);
-}
-
 /**
  * Takes down every queue pair towards a peer: what is on them ends with an error and moves nothing any more. For a caller
  * that has waited too long for a completion. The library has nothing of the kind: there it does nothing.
@@ -386,26 +363,4 @@ export function resetQueuePairs(engine: IOEngine, remoteKey: string): void {
   if (rdma === null || engine.ended !== null || surprises.brokenForGood) return;
   for (const table of rdma.remotes.get(remoteKey)?.tables.values() ?? [])
     for (const endpoint of table) if (endpoint.health === 'up') startRepair(engine, rdma, endpoint);
-}
-
-/** Input: a timer that the engine armed, at its time in microseconds (A8). */
-export function timerFired(engine: IOEngine, timer: number, atMicros: number): void {
-  engine.nowMicros = atMicros;
-  const waiter = engine.rdma?.waiters.get(timer);
-  if (waiter !== undefined) expire(engine, engine.rdma!, waiter);
-}
-
-/** Input: a peer's control frame. @returns the answer, or null for a connection that closes without one (A13) */
-export function serve(engine: IOEngine, frame: Uint8Array): Uint8Array | null {
-  return engine.rdma === null || engine.ended !== null ? null : serveFrame(engine, engine.rdma, frame);
-}
-
-/** Input: the answer to a request of the engine's; one that cannot be read counts as none (A13). */
-export function answered(engine: IOEngine, exchange: number, frame: Uint8Array): void {
-  if (engine.rdma !== null) frameAnswered(engine, engine.rdma, exchange, frame);
-}
-
-/** Input: no answer came; `text` is what upstream's caller would catch, `connect(host:port): …` (A13). */
-export function unanswered(engine: IOEngine, exchange: number, text: string): void {
-  if (engine.rdma !== null) frameFailed(engine, engine.rdma, exchange, text);
 }

@@ -1,4 +1,4 @@
-import type { RdmaEndpointHandle, RdmaMemoryRegion } from '../control-frames.ts';
+import type { ControlMessage, RdmaEndpointHandle, RdmaMemoryRegion } from '../control-frames.ts';
 import type { EngineDesc, MemoryDesc } from '../descriptors.ts';
 import type { NicLimits, QueuePairSizes } from '../rdma-config.ts';
 import type { WorkRequest } from '../submission.ts';
@@ -21,8 +21,11 @@ export interface Host {
   deregisterRegion(nic: number, region: RdmaMemoryRegion): void;
   /** The port that was bound, or null when it is in use. */
   listen(host: string, port: number): number | null;
-  /** Sends a control frame on a connection of its own; the answer is an input with the same `exchange`. */
-  request(exchange: number, peer: EngineDesc, frame: Uint8Array): void;
+  /**
+   * Sends a control message on a connection of its own, as a frame if it leaves the process (`encodeMessage`). The answer
+   * is an input with the same `exchange`.
+   */
+  request(exchange: number, peer: EngineDesc, message: ControlMessage): void;
   /** Wakes the engine with `timer` at that time. */
   arm(timer: number, atMicros: number): void;
   /** The timer is of no use any more; one that rings all the same does no harm. */

@@ -1,4 +1,4 @@
-import { encodeFrame, MessageType, packRegEndpoint, type RegEndpoint } from '../control-frames.ts';
+import { MessageType, type RegEndpoint } from '../control-frames.ts';
 import { wake } from './calls.ts';
 import { endOrphans, failRecord } from './ending.ts';
 import { regEndpointOf } from './sessions.ts';
@@ -36,8 +36,10 @@ export function connectAnew(engine: IOEngine, backend: RdmaBackend, endpoint: En
   const exchange = backend.nextExchange;
   backend.nextExchange += 1;
   backend.exchanges.set(exchange, { kind: 'repair', endpoint, local });
-  const body = packRegEndpoint(regEndpointOf(engine, endpoint.pair, endpoint.nic, local, endpoint.nicRank));
-  engine.host.request(exchange, peer, encodeFrame(MessageType.RegEndpoint, body));
+  engine.host.request(exchange, peer, {
+    type: MessageType.RegEndpoint,
+    endpoint: regEndpointOf(engine, endpoint.pair, endpoint.nic, local, endpoint.nicRank),
+  });
 }
 
 export function finishRepair(

@@ -2,10 +2,7 @@ import { MemoryLocationType } from '../codes.ts';
 import {
   type AskMemoryRegion,
   emptyRdmaMemoryRegion,
-  encodeFrame,
   MessageType,
-  packAskMemoryRegion,
-  packRegEndpoint,
   type RdmaEndpointHandle,
   type RdmaMemoryRegion,
   type RegEndpoint,
@@ -170,9 +167,9 @@ function askForEndpoint(engine: IOEngine, backend: RdmaBackend, creation: Creati
     nicRank,
   );
   if (typeof half === 'string') return fail(half);
-  const body = packRegEndpoint(regEndpointOf(engine, pair, half.nic, half.local, nicRank));
+  const endpoint = regEndpointOf(engine, pair, half.nic, half.local, nicRank);
   const exchange = openExchange(backend, { kind: 'endpoint', creation, half });
-  engine.host.request(exchange, peer, encodeFrame(MessageType.RegEndpoint, body));
+  engine.host.request(exchange, peer, { type: MessageType.RegEndpoint, endpoint });
 }
 
 export function openExchange(backend: RdmaBackend, exchange: Exchange): number {
@@ -260,14 +257,9 @@ function askForRegion(engine: IOEngine, backend: RdmaBackend, creation: Creation
     endCreation(engine, backend, creation, { kind: 'threw', text });
     return;
   }
-  const body = packAskMemoryRegion({
-    ekey: remoteKey,
-    devId: remoteNic,
-    id: remote.id,
-    mr: emptyRdmaMemoryRegion(),
-  });
+  const region = { ekey: remoteKey, devId: remoteNic, id: remote.id, mr: emptyRdmaMemoryRegion() };
   const exchange = openExchange(backend, { kind: 'region', creation, remoteNic });
-  engine.host.request(exchange, peer, encodeFrame(MessageType.AskMemoryRegion, body));
+  engine.host.request(exchange, peer, { type: MessageType.AskMemoryRegion, region });
 }
 
 /** Unknown memory comes back as a region of length 0, which a descriptor of size 0 does not notice (A13). */

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { StatusCode } from '../../../src/io/codes.ts';
-import { complete, deregisterMemory, registerMemory } from '../../../src/io/engine/engine.ts';
+import { deregisterMemory, registerMemory } from '../../../src/io/engine/engine.ts';
+import { complete } from '../../../src/io/engine/inputs.ts';
 import { setStatusCode } from '../../../src/io/transfer-status.ts';
 import { landNext } from '../../../src/io/verbs-land.ts';
 import { addPair, apart, createRig, finishCall, makeSession, pump, start } from './rig.ts';

@@ -10,7 +10,7 @@ import {
   packRegEndpoint,
   unpackRegEndpoint,
 } from '../../../src/io/control-frames.ts';
-import { answered, serve } from '../../../src/io/engine/engine.ts';
+import { answered, serve } from '../../../src/io/engine/inputs.ts';
 import { takesRail } from '../../../src/io/engine/nic-choice.ts';
 import { addPair, createRig } from './rig.ts';
 

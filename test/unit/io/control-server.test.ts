@@ -16,7 +16,7 @@ import {
   expireControl,
   receiveControl,
 } from '../../../src/io/engine/control-server.ts';
-import { serve } from '../../../src/io/engine/engine.ts';
+import { serve } from '../../../src/io/engine/inputs.ts';
 import { addPair, createRig, type PairOptions } from './rig.ts';
 
 /** The control plane as sockets deliver it: in pieces, from many at once, cut off (mori-io.md A13). */

@@ -1,21 +1,17 @@
 import { BackendType, MemoryLocationType } from '../../../src/io/codes.ts';
-import { encodeFrame, MessageType } from '../../../src/io/control-frames.ts';
+import { encodeFrame, encodeMessage, MessageType } from '../../../src/io/control-frames.ts';
 import { type EngineDesc, HANDLE_BYTES, type MemoryDesc } from '../../../src/io/descriptors.ts';
 import { createBackend } from '../../../src/io/engine/backends.ts';
 import {
-  answered,
-  complete,
   createEngine,
   createSession,
   type EngineOptions,
   registerMemory,
   registerRemoteEngine,
-  serve,
   sessionTransfer,
-  timerFired,
-  unanswered,
 } from '../../../src/io/engine/engine.ts';
 import type { GpuCopy, Host, Machine } from '../../../src/io/engine/host.ts';
+import { answered, complete, serve, timerFired, unanswered } from '../../../src/io/engine/inputs.ts';
 import type { Call, CreationOutcome, IOEngine, RdmaSession, Session } from '../../../src/io/engine/state.ts';
 import { INSTANT } from '../../../src/io/profiles.ts';
 import type { QueuePairSizes, RdmaBackendConfig } from '../../../src/io/rdma-config.ts';
@@ -162,7 +158,7 @@ function hostOf(rig: Rig, id: string, self: () => IOEngine): Host {
       rig.nextPort += 1;
       return port === 0 ? rig.nextPort : port;
     },
-    request: (exchange, peer, frame) => ask(rig, self(), exchange, peer, frame),
+    request: (exchange, peer, message) => ask(rig, self(), exchange, peer, encodeMessage(message)),
     disarm: (timer) => {
       rig.timers = rig.timers.filter((other) => other.timer !== timer || other.engine() !== self());
     },

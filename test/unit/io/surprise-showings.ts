@@ -9,7 +9,6 @@ import {
 import { createBackend, removeBackend } from '../../../src/io/engine/backends.ts';
 import { createControlServer, expireControl, receiveControl } from '../../../src/io/engine/control-server.ts';
 import {
-  complete,
   deregisterMemory,
   popInboundTransferStatus,
   registerMemory,
@@ -17,6 +16,7 @@ import {
   transfer,
   transferBatches,
 } from '../../../src/io/engine/engine.ts';
+import { complete } from '../../../src/io/engine/inputs.ts';
 import type { Call } from '../../../src/io/engine/state.ts';
 import type { SurpriseName } from '../../../src/io/engine/surprises.ts';
 import type { RdmaBackendConfig } from '../../../src/io/rdma-config.ts';
