@@ -19,6 +19,7 @@ import { EXIT, endProgress, print, printJson, showProgress, thousands } from './
 
 interface ScenarioFlags {
   readonly mode?: 'read' | 'write' | 'both';
+  readonly engine?: 'sound' | 'mori';
   readonly connector?: 'shipped' | 'as-written';
   readonly fault?: string;
 }
@@ -41,6 +42,12 @@ export function addCheck(program: Command, finish: (code: number) => void): void
     .argument('[scenario]', `a scenario file (JSON), or one of: ${SCENARIO_NAMES.join(', ')}`)
     .description('run many schedules and report each kind of failure, shrunk, with the line that replays it')
     .addOption(new Option('--mode <mode>', 'who moves the KV').choices(['read', 'write', 'both']))
+    .addOption(
+      new Option(
+        '--engine <fidelity>',
+        'the MoRI-IO engine as it is (mori), or without its surprises',
+      ).choices(['sound', 'mori']),
+    )
     .addOption(
       new Option('--connector <name>', 'the protocol under attack').choices(['shipped', 'as-written']),
     )
@@ -122,7 +129,7 @@ export function scenarioOf(file: string | undefined, flags: ScenarioFlags): Scen
         : base.faults.length > 0
           ? base.faults
           : faultsOf('all');
-  return { ...base, mode: flags.mode ?? base.mode, faults };
+  return { ...base, mode: flags.mode ?? base.mode, engine: flags.engine ?? base.engine, faults };
 }
 
 function readScenarioFile(path: string): Scenario {

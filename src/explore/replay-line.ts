@@ -16,17 +16,18 @@ const PREFIX = 'mor1.';
 /** Far beyond any line that a shell passes on. */
 const LINE_CHARACTERS_MAX = 4_000_000;
 
-/** The scenario by its name when it is one of ours (with the mode and faults that a flag may have changed), else whole. */
+/** The scenario by its name when it is one of ours (but for what a flag may have changed), else whole. */
 export function replayObject(replay: Replay): Record<string, unknown> {
   const { scenario, source, digest } = replay;
   const named = scenarioByName(scenario.name);
+  const { mode, faults, engine } = scenario;
   const known =
-    named !== undefined &&
-    JSON.stringify({ ...named, mode: scenario.mode, faults: scenario.faults }) === JSON.stringify(scenario);
+    named !== undefined && JSON.stringify({ ...named, mode, faults, engine }) === JSON.stringify(scenario);
   return {
     version: 1,
     scenario: known ? scenario.name : scenario,
-    ...(known ? { mode: scenario.mode, faults: scenario.faults } : {}),
+    ...(known ? { mode, faults } : {}),
+    ...(known && engine !== named.engine ? { engine } : {}),
     ...('seed' in source ? { seed: source.seed } : { tape: tapeRows(source.tape) }),
     digest,
   };
@@ -83,12 +84,17 @@ export function readReplayText(text: string, where: string): Replay {
 }
 
 function scenarioOf(object: Record<string, unknown>, where: string): Scenario {
-  const { scenario, mode, faults } = object;
+  const { scenario, mode, faults, engine } = object;
   if (typeof scenario !== 'string') return readScenario(scenario, `${where}: scenario`);
   const named = scenarioByName(scenario);
   if (named === undefined)
     throw new UsageError('REPLAY-FORM', `${where}: scenario ${JSON.stringify(scenario)} is not known`);
-  return readScenario({ ...named, mode: mode ?? named.mode, faults: faults ?? named.faults }, where);
+  const changes = {
+    mode: mode ?? named.mode,
+    faults: faults ?? named.faults,
+    engine: engine ?? named.engine,
+  };
+  return readScenario({ ...named, ...changes }, where);
 }
 
 function sourceOf(object: Record<string, unknown>, where: string): Replay['source'] {

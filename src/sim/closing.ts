@@ -24,13 +24,12 @@ export function judgeEnd(core: Core, cluster: Cluster, nic: NicSide): void {
     for (const rank of ranks)
       judgeCensus(core, rank, `${role} rank tables`, cluster.ranks.get(rank)!.connector.census());
   }
-  for (const { actor, slots } of nic.slotsTaken()) {
-    if (slots === 0 || core.isDead(actor)) continue;
-    core.fail(
-      'I3',
-      'send queue',
-      `${slots} send-queue slots of ${nameOf(core, actor)} are still taken at the end`,
-    );
+  for (const { actor, slots, batches } of nic.left()) {
+    if (core.isDead(actor)) continue;
+    const name = nameOf(core, actor);
+    if (slots !== 0)
+      core.fail('I3', 'send queue', `${slots} send-queue slots of ${name} are still taken at the end`);
+    if (batches !== 0) core.fail('I3', 'batches', `${batches} batches of ${name} have no end`);
   }
 }
 

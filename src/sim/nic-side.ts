@@ -209,9 +209,11 @@ export class NicSide {
     }
   }
 
-  /** Ranks with send-queue slots that are taken, and how many. */
-  slotsTaken(): { readonly actor: ActorId; readonly slots: number }[] {
-    return [...this.#ranks.values()].map((rank) => ({ actor: rank.actor, slots: slotsTaken(rank) }));
+  /** What each rank's engine still holds: send-queue slots, and batches without an end. */
+  left(): { readonly actor: ActorId; readonly slots: number; readonly batches: number }[] {
+    return [...this.#ranks.values()].map((rank) => {
+      return { actor: rank.actor, slots: slotsTaken(rank), batches: rank.open.size };
+    });
   }
 
   // --- posting -------------------------------------------------------------------------------------------------------

@@ -81,6 +81,16 @@ describe('check', () => {
     expect(replayed.steps).toBe(violation!.shrunkSteps);
   });
 
+  test('the library as it is breaks what the sound engine keeps, and the line names the engine', () => {
+    const { code, out } = run('check', '--engine', 'mori', '--first', '--seeds', '500', '--json');
+    expect(code).toBe(1);
+    const [violation] = (JSON.parse(out) as { violations: { invariant: string; replay: string }[] }).violations;
+    const again = run('replay', violation!.replay.split(' ').at(-1)!, '--json');
+    expect(again.code).toBe(1);
+    expect(JSON.parse(again.out)).toMatchObject({ violation: { invariant: violation!.invariant } });
+    expect(run('check', '--engine', 'sound', '--first', '--seeds', '500').code).toBe(0);
+  });
+
   test('the page of a found fault has at most 25 lines of timeline and the line that replays it', () => {
     const { code, out } = run('check', '--connector', 'as-written', '--fault', 'F1', '--first');
     expect(code).toBe(1);
