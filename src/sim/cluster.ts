@@ -11,7 +11,7 @@ import {
   proxyWaits,
   stepProxy,
 } from '../proxy/proxy.ts';
-import { createRankModel, placeTable } from '../serving/model.ts';
+import { createRankModel, type ModelMemory, placeTable } from '../serving/model.ts';
 import { createRank, type RankState, rankWaits, stepRank } from '../serving/rank.ts';
 import { createScheduler, type SchedulerState, schedulerWaits, stepScheduler } from '../serving/scheduler.ts';
 import type { Emit, Input, Note, Wait } from '../wire/machine.ts';
@@ -174,10 +174,16 @@ function buildRank(
   const countsInSum = isFirstHolder(setup.heads, spec.ranks.length, tpRank);
   const model = createRankModel(
     { views: place.views, slotTokens: grain.slotTokens, countsInSum, readAlways: grain.readAlways },
-    { ...memory, ...place },
+    modelMemory(memory, place),
   );
   const { layersPerTurn, turnMicros } = grain;
   return createRank({ self, spec, tpRank, layers: setup.layers, layersPerTurn, turnMicros }, worker, model);
+}
+
+function modelMemory(memory: WorldMemory, place: RankPlace): ModelMemory {
+  const { kernels, words, tableAddress, tableWordsMax, resultAddress } = memory;
+  const { viewAddress, regionStart, regionEnd } = place;
+  return { kernels, words, viewAddress, tableAddress, tableWordsMax, resultAddress, regionStart, regionEnd };
 }
 
 /** Reads the loaded slots as attention will, before anybody else does. */

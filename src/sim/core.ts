@@ -30,8 +30,11 @@ export class Core {
   #digestLow = 0x243f6a88;
   #digestHigh = 0x85a308d3;
 
+  readonly #pickDelay: (hash: number) => number;
+
   constructor(spec: RunSpec) {
     this.spec = spec;
+    this.#pickDelay = (hash) => pickDelay(spec.profile.delays, hash);
     this.topology = spec.setup.topology;
     this.actorCount = this.topology.actors.length;
     this.recorder = spec.record ? new Recorder(this.topology) : null;
@@ -70,8 +73,7 @@ export class Core {
     const { profile, replaying, tape } = this.spec;
     if (profile.delays === 0 && !replaying) return 0;
     const occurrence = this.occurrences.next(draw, actor, kind, object);
-    const pick = (hash: number): number => pickDelay(profile.delays, hash);
-    const held = tape.choose(draw, actor, kind, object, occurrence, pick);
+    const held = tape.choose(draw, actor, kind, object, occurrence, this.#pickDelay);
     if (held > PATIENCE_MICROS) this.judge.disturbed();
     return held;
   }

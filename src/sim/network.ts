@@ -15,6 +15,12 @@ export const CHECK_NETWORK: NetworkProfile = { localMicros: 1, httpMicros: 20, p
 
 export type Path = 'local' | 'http' | 'peer';
 
+export const MICROS_OF: { readonly [path in Path]: keyof NetworkProfile } = {
+  local: 'localMicros',
+  http: 'httpMicros',
+  peer: 'peerMicros',
+};
+
 export function pathOf(topology: Topology, from: ActorId, to: ActorId): Path {
   const source = topology.actors[from]!.engine;
   const target = topology.actors[to]!.engine;

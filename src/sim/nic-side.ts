@@ -220,8 +220,12 @@ export class NicSide {
 
   #verbsOf(actor: ActorId, name: string): VerbsPart {
     const verbs = verbsOf(this.#sim, name, () => name);
+    const { createQueuePair, connectQueuePair, registerRegion, deregisterRegion } = verbs;
     return {
-      ...verbs,
+      createQueuePair,
+      connectQueuePair,
+      registerRegion,
+      deregisterRegion,
       destroyQueuePair: (qpn) => {
         const lane = this.#lanes.get(qpn);
         this.#lanes.delete(qpn);

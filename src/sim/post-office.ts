@@ -3,7 +3,7 @@ import type { ActorId } from '../base/topology.ts';
 import type { BytesMessage, Message, PeerMessage } from '../wire/messages.ts';
 import { encodePeerMessage } from '../wire/peer-codec.ts';
 import type { Core } from './core.ts';
-import { drawFate, FATE, kindNumber, objectOf, pathOf } from './network.ts';
+import { drawFate, FATE, kindNumber, MICROS_OF, objectOf, pathOf } from './network.ts';
 import { HAPPENING } from './ready-set.ts';
 import { DRAW } from './tape.ts';
 
@@ -33,7 +33,7 @@ export class PostOffice {
       ? drawFate(tape, replaying, profile, core.occurrences, pair, kind, object)
       : FATE.arrives;
     if (fate !== FATE.arrives) core.judge.disturbed();
-    const base = network[`${path}Micros`];
+    const base = network[MICROS_OF[path]];
     const held = core.delay(DRAW.deliverDelay, pair, kind, object);
     let at = core.now + base + held;
     if (fate === FATE.lost) {

@@ -21,6 +21,35 @@ export function startHaul(state: WorkerState, haul: Haul, at: number, emit: Emit
   repeatLater(haul, at, emit);
 }
 
+/** A haul before its first step. One literal makes all of them, so that they are alike to the machine. */
+export function newHaul(
+  order: Pick<Haul, 'transfer' | 'request' | 'blocks' | 'lineageAddress' | 'tokenTo' | 'silent'>,
+  operation: 'read' | 'write',
+  slots: { readonly from: number; readonly to: number },
+  readyTo: number[],
+  peers: HaulPeer[],
+): Haul {
+  return {
+    transfer: order.transfer,
+    request: order.request,
+    operation,
+    blocks: order.blocks,
+    slotFrom: slots.from,
+    slotTo: slots.to,
+    readyTo,
+    peers,
+    silent: order.silent,
+    lineageAddress: order.lineageAddress,
+    tokenTo: order.tokenTo,
+    rounds: 0,
+    // D asks for a READ once; P of a WRITE says more with each chunk.
+    final: operation === 'read',
+    reported: false,
+    retrying: false,
+    draining: false,
+  };
+}
+
 export function newHaulPeer(rank: ActorId, layers: number): HaulPeer {
   return {
     rank,

@@ -19,6 +19,32 @@ export function startLease(state: WorkerState, lease: Lease, at: number, emit: E
   if (lease.peers.length > 0) repeatLater(lease, at, emit);
 }
 
+/** A lease before its first step; `peersExpected` is -1 where the first claim will say. */
+export function newLease(
+  order: Pick<Lease, 'transfer' | 'request' | 'blocks' | 'lineageAddress' | 'tokenTo' | 'silent'>,
+  operation: 'read' | 'write',
+  slots: { readonly from: number; readonly to: number },
+  peers: LeasePeer[],
+  peersExpected: number,
+): Lease {
+  return {
+    transfer: order.transfer,
+    request: order.request,
+    operation,
+    blocks: order.blocks,
+    slotFrom: slots.from,
+    slotTo: slots.to,
+    peers,
+    peersExpected,
+    closing: false,
+    failed: false,
+    silent: order.silent,
+    lineageAddress: order.lineageAddress,
+    tokenTo: order.tokenTo,
+    attempt: 0,
+  };
+}
+
 export function newLeasePeer(state: WorkerState, rank: ActorId): LeasePeer {
   const grant = (state.grantsGiven.get(rank) ?? 0) + 1;
   state.grantsGiven.set(rank, grant);

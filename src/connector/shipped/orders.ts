@@ -4,10 +4,10 @@ import type { Emit } from '../../wire/machine.ts';
 import { goal } from '../../wire/notes.ts';
 import type { Progress } from '../plug.ts';
 import { takeEarly } from './early.ts';
-import { advance, newHaulPeer, onGrant, settleHaul, startHaul, stopHaul } from './haul.ts';
-import { newLeasePeer, revokeLease, startLease } from './lease.ts';
+import { advance, newHaul, newHaulPeer, onGrant, settleHaul, startHaul, stopHaul } from './haul.ts';
+import { newLease, newLeasePeer, revokeLease, startLease } from './lease.ts';
 import { applyClaim, revokedByPeer } from './peer-messages.ts';
-import type { Haul, LendOrder, LoadOrder, SaveOrder, ShippedMeta, WorkerState } from './state.ts';
+import type { LendOrder, LoadOrder, SaveOrder, ShippedMeta, WorkerState } from './state.ts';
 
 /** What the scheduler side tells its rank to do, with a step or between steps. */
 
@@ -28,73 +28,27 @@ function onLoad(state: WorkerState, load: LoadOrder, at: number, emit: Emit): vo
   const ranks = sourceRanks(env.heads, remote.ranks.length, env.spec.ranks.length, env.tpRank).map(
     (rank) => remote.ranks[rank]!,
   );
-  const slotFrom = Math.floor(load.tokenFrom / env.slotTokens);
-  const slotTo = Math.max(slotFrom, Math.ceil(load.tokenTo / env.slotTokens));
+  const from = Math.floor(load.tokenFrom / env.slotTokens);
+  const slots = { from, to: Math.max(from, Math.ceil(load.tokenTo / env.slotTokens)) };
   const { transfer, request, blocks, lineageAddress, tokenTo } = load;
-  const common = {
-    transfer,
-    request,
-    blocks,
-    slotFrom,
-    slotTo,
-    lineageAddress,
-    tokenTo,
-    silent: load.tokenFrom >= load.tokenTo,
-  };
+  const silent = load.tokenFrom >= load.tokenTo;
+  const order = { transfer, request, blocks, lineageAddress, tokenTo, silent };
   if (env.mode === 'write') {
     const peers = ranks.map((rank) => newLeasePeer(state, rank));
-    const lease = {
-      ...common,
-      operation: 'write',
-      peers,
-      peersExpected: ranks.length,
-      closing: false,
-      failed: false,
-      attempt: 0,
-    } as const;
-    return startLease(state, { ...lease }, at, emit);
+    return startLease(state, newLease(order, 'write', slots, peers, ranks.length), at, emit);
   }
   const layers = env.views.length;
   const peers = ranks.map((rank) => newHaulPeer(rank, layers));
-  const readyTo = new Array<number>(layers).fill(slotTo);
-  startHaul(
-    state,
-    {
-      ...common,
-      operation: 'read',
-      readyTo,
-      peers,
-      rounds: 0,
-      final: true,
-      reported: false,
-      retrying: false,
-      draining: false,
-    },
-    at,
-    emit,
-  );
+  const readyTo = new Array<number>(layers).fill(slots.to);
+  startHaul(state, newHaul(order, 'read', slots, readyTo, peers), at, emit);
 }
 
 /** P in READ mode: the blocks wait for D's claims. */
 function onLend(state: WorkerState, lend: LendOrder, at: number, emit: Emit): void {
   const { transfer, request, blocks, tokenTo } = lend;
-  const slotTo = Math.ceil(tokenTo / state.env.slotTokens);
-  const common = {
-    transfer,
-    request,
-    blocks,
-    slotFrom: 0,
-    slotTo,
-    tokenTo,
-    lineageAddress: 0,
-    silent: false,
-  };
-  startLease(
-    state,
-    { ...common, operation: 'read', peers: [], peersExpected: -1, closing: false, failed: false, attempt: 0 },
-    at,
-    emit,
-  );
+  const slots = { from: 0, to: Math.ceil(tokenTo / state.env.slotTokens) };
+  const order = { transfer, request, blocks, lineageAddress: 0, tokenTo, silent: false };
+  startLease(state, newLease(order, 'read', slots, [], -1), at, emit);
   const early = takeEarly(state, transfer, emit);
   if (early === undefined) return;
   goal(emit, 'claim-before-lease');
@@ -109,24 +63,11 @@ function onFirstSave(state: WorkerState, save: SaveOrder, at: number, emit: Emit
   const remote = env.topology.engines[save.remoteEngine]!;
   const targets = targetRanks(env.heads, env.spec.ranks.length, remote.ranks.length, env.tpRank);
   const layers = env.views.length;
-  const haul: Haul = {
-    transfer,
-    request,
-    operation: 'write',
-    blocks,
-    slotFrom: 0,
-    slotTo: Math.ceil(save.promptTokens / env.slotTokens),
-    readyTo: new Array<number>(layers).fill(0),
-    peers: targets.map((rank) => newHaulPeer(remote.ranks[rank]!, layers)),
-    silent: false,
-    lineageAddress: 0,
-    tokenTo: save.promptTokens,
-    rounds: 0,
-    final: false,
-    reported: false,
-    retrying: false,
-    draining: false,
-  };
+  const { promptTokens } = save;
+  const order = { transfer, request, blocks, lineageAddress: 0, tokenTo: promptTokens, silent: false };
+  const slots = { from: 0, to: Math.ceil(promptTokens / env.slotTokens) };
+  const peers = targets.map((rank) => newHaulPeer(remote.ranks[rank]!, layers));
+  const haul = newHaul(order, 'write', slots, new Array<number>(layers).fill(0), peers);
   startHaul(state, haul, at, emit);
   const early = takeEarly(state, transfer, emit);
   if (early !== undefined) {
