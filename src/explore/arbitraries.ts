@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import type { Mode } from '../base/topology.ts';
+import { FATE } from '../sim/nic-fates.ts';
 import { type Hazards, type NicFaultName, type Scenario, SHIPPED_MIX } from '../sim/scenario.ts';
 import { DRAW, type TapeEntry } from '../sim/tape.ts';
 
@@ -54,6 +55,7 @@ export function scenarios(mode: Mode): fc.Arbitrary<Scenario> {
       lookAhead: fc.boolean(),
       queuePairsMax: fc.integer({ min: 1, max: 3 }),
       sendQueueDepths: fc.constantFrom([1], [2], [8, 4, 2], [64]),
+      notifications: fc.boolean(),
       hazards,
     })
     .map((drawn) => ({ ...SHIPPED_MIX, ...drawn, mode, name: `property-${mode}` }));
@@ -73,8 +75,10 @@ const VALUES: { readonly [draw: number]: number } = {
   [DRAW.abort]: 1500,
   [DRAW.crash]: 2500,
   [DRAW.stray]: 1500,
-  [DRAW.nicFate]: 4,
+  [DRAW.slowNic]: 400,
 };
+/** All that a protocol can survive: a completion before the bytes is not among it. */
+const FATES = Object.values(FATE).filter((fate) => fate !== FATE.early);
 const DELAYS = [3, 40, 900, 30_000, 700_000, 9_000_000];
 
 /** Drops, alters and moves entries of a recorded tape, as the numbers of {@link mutations} say. */
@@ -85,10 +89,8 @@ export function mutateTape(entries: readonly TapeEntry[], numbers: readonly numb
       case 0:
       case 1:
         return [];
-      case 2: {
-        const most = VALUES[entry.draw] ?? DELAYS[(number >>> 3) % DELAYS.length]!;
-        return [{ ...entry, value: (number >>> 3) % (most + 1) }];
-      }
+      case 2:
+        return [{ ...entry, value: anotherValue(entry.draw, number >>> 3) }];
       case 3:
         return [entry, { ...entry, occurrence: entry.occurrence + 1 + ((number >>> 3) % 3) }];
       case 4:
@@ -97,4 +99,10 @@ export function mutateTape(entries: readonly TapeEntry[], numbers: readonly numb
         return [entry];
     }
   });
+}
+
+function anotherValue(draw: number, number: number): number {
+  if (draw === DRAW.nicFate) return FATES[number % FATES.length]!;
+  const most = VALUES[draw] ?? DELAYS[number % DELAYS.length]!;
+  return number % (most + 1);
 }
