@@ -38,7 +38,7 @@ int main(int argc, char** argv) {
     Header header = {};
     uint32_t posted = 0, ended = 0;
     {
-      Engine engine({provider, memory.data(), memory.size(), &header, records.data(), staging.data(), kSlots, kRunsMax});
+      Engine engine({provider, memory.data(), memory.size(), &header, records.data(), staging.data(), kSlots, kRunsMax, "", 30'000});
       while (engine.state() == kOpening) std::this_thread::yield();
       must(engine.state() == kOpen, "the engine does not open");
       const auto poll = [&] {
