@@ -64,7 +64,7 @@ build_libfabric() {
   }
   link moriarty_native -std=c++17 "${shared[@]}" src/{engine,peers,lane,control,frames,rescue}.cpp "${fabric[@]}" -lfabric
   if [[ $out == build && -f bench/baseline.c ]]; then
-    "${CC:-gcc}" -std=gnu11 -O2 "${warnings[@]}" bench/baseline.c "${fabric[@]}" -lfabric -o build/baseline
+    "${CC:-gcc}" -std=gnu11 -D_GNU_SOURCE -O2 "${warnings[@]}" bench/baseline.c "${fabric[@]}" -lfabric -o build/baseline
   fi
 }
 

@@ -47,7 +47,7 @@ bool repack(Packed, const uint8_t*, size_t, std::vector<uint8_t>*) { return fals
 bool describe(uint8_t*, uint64_t, std::vector<uint8_t>*, std::vector<uint8_t>*) { return false; }
 
 Engine::Engine(const EngineOptions& options)
-    : Fabric(options), free_(options.slots), given_(options.slots) {
+    : Fabric(options), hugePages_(options.memory, options.memoryBytes), free_(options.slots), given_(options.slots) {
   for (uint32_t slot = 0; slot < options.slots; slot++) {
     batches_.push_back(std::make_unique<Batch>());
     free_.push(batches_.back().get());
@@ -133,7 +133,8 @@ void Engine::run() {
   tellState(kOpen);
   int idle = 0;
   while (!closing_.load(std::memory_order_acquire)) {
-    if (changed_.exchange(false, std::memory_order_acq_rel)) sortChanges();
+    // Looked at before it is taken: an exchange in each turn would be dear.
+    if (changed_.load(std::memory_order_relaxed) && changed_.exchange(false, std::memory_order_acq_rel)) sortChanges();
     bool moved = takeGiven();
     for (size_t i = 0; i < lanes_.size(); i++) moved = turn(lanes_[i].get()) || moved;
     if (!lost_.empty() || (control_ != nullptr && (++turns_ & 0xfff) == 0)) checkPatience();
@@ -162,8 +163,9 @@ bool Engine::ownIsBusy() const { return lanes_[0]->inFlight > 0 || !lanes_[0]->w
 bool Engine::isBusy(const Lane& lane) const {
   switch (lane.role) {
     case Role::kOwn:
-    case Role::kMirror:
       return ownIsBusy();
+    case Role::kMirror:
+      return false;  // it has its turn with its own
     case Role::kServing:
       return lane.polled;
     case Role::kAsking:
@@ -288,7 +290,10 @@ void Engine::sortChanges() {
 // Registers what is new; takes back what is dead and named by no batch and no peer.
 void Engine::sortRegions(std::vector<std::shared_ptr<Region>> added) {
   for (auto& region : added) {
-    if (!region->atPeer && !region->dead.load(std::memory_order_acquire)) ports_.registerRegion(region.get());
+    if (!region->atPeer && !region->dead.load(std::memory_order_acquire)) {
+      hugePages_.gather(region->base, region->bytes);
+      ports_.registerRegion(region.get());
+    }
     regions_.push_back(std::move(region));
   }
   for (const auto& region : regions_)
@@ -336,6 +341,8 @@ bool Engine::turn(Lane* lane) {
     moved = lane->stage == Stage::kOpen;
   } else {
     if (lane->role == Role::kOwn || lane->role == Role::kAsking) moved = postSome(lane);
+    // The mirror before its own: what it has just moved is then told in the same turn.
+    if (lane->role == Role::kOwn) moved = reap(lanes_[1].get()) || moved;
     if (!lane->stuck) moved = reap(lane) || moved;
   }
   lane->moved = lane->moved || moved;

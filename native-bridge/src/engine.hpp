@@ -129,6 +129,7 @@ class Engine final : public Fabric, private ControlListener {
   Lane* askingLane(uint32_t peer) const;
 
   std::thread thread_;
+  const HugePages hugePages_;
 
   // The owner's.
   std::unordered_map<uint32_t, std::shared_ptr<Peer>> peers_;

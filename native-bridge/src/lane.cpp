@@ -16,6 +16,10 @@ namespace {
 constexpr size_t kOperationsMax = 128;
 constexpr uint64_t kBytesMax = 4u << 20;
 
+// The shm provider moves a run by process_vm_readv, which looks at each page: with huge ones it is two to three times as fast.
+constexpr uintptr_t kHugePageBytes = 2u << 20;
+constexpr int kCollapse = 25;  // MADV_COLLAPSE of Linux 6.1, which not all headers name
+
 const std::string kShmScheme = "fi_shm://";
 
 template <typename Object>
@@ -35,6 +39,19 @@ std::string fileOf(const std::string& address) {
 }
 
 }  // namespace
+
+HugePages::HugePages(uint8_t* start, uint64_t bytes)
+    : from_((reinterpret_cast<uintptr_t>(start) + kHugePageBytes - 1) & ~(kHugePageBytes - 1)),
+      to_(std::max(from_, (reinterpret_cast<uintptr_t>(start) + bytes) & ~(kHugePageBytes - 1))) {
+  if (from_ < to_) (void)madvise(reinterpret_cast<void*>(from_), to_ - from_, MADV_HUGEPAGE);
+}
+
+void HugePages::gather(const uint8_t* start, uint64_t bytes) const {
+  const uintptr_t first = reinterpret_cast<uintptr_t>(start) & ~(kHugePageBytes - 1);
+  const uintptr_t last = (reinterpret_cast<uintptr_t>(start) + bytes + kHugePageBytes - 1) & ~(kHugePageBytes - 1);
+  const uintptr_t from = std::max(first, from_), to = std::min(last, to_);
+  if (bytes >= kHugePageBytes && from < to) (void)madvise(reinterpret_cast<void*>(from), to - from, kCollapse);
+}
 
 fi_info* hintsFor(const std::string& provider) {
   fi_info* hints = fi_allocinfo();

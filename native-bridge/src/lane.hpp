@@ -63,6 +63,18 @@ struct Batch {
   int32_t error = 0;
 };
 
+// Asks for huge pages wherever the memory has room for them. Nothing depends on it: a kernel that cannot says so, and all
+// stays as it is.
+class HugePages {
+ public:
+  HugePages(uint8_t* start, uint64_t bytes);
+  // Makes huge ones of the pages that are there already; later ones are huge from the first. Of the memory alone.
+  void gather(const uint8_t* start, uint64_t bytes) const;
+
+ private:
+  const uintptr_t from_, to_;
+};
+
 // What all lanes of an engine share.
 struct Ports {
   int open(const std::string& provider);
