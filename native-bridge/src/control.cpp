@@ -218,7 +218,7 @@ bool Control::takeFrames(uint32_t number, Link* link) {
     if (!link->known && note.frame.word != Word::kHello) return false;
     link->known = true;
     link->in.erase(link->in.begin(), link->in.begin() + static_cast<ptrdiff_t>(kLengthBytes + bytes));
-    listener_->note(std::move(note));
+    if (!listener_->note(std::move(note))) return false;
   }
   return true;
 }

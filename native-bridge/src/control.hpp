@@ -30,7 +30,8 @@ struct Note {
 class ControlListener {
  public:
   virtual ~ControlListener() = default;
-  virtual void note(Note note) = 0;
+  // False when too many wait to be heeded: whoever speaks so much is hung up on. That one is gone is always taken.
+  virtual bool note(Note note) = 0;
   virtual void tick() = 0;  // some times a second while there are links
 };
 

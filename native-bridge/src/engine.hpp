@@ -75,7 +75,7 @@ class Engine final : public Fabric, private ControlListener {
   void addArea(std::shared_ptr<Region> region);
 
   // The control thread's.
-  void note(Note note) override;
+  bool note(Note note) override;
   void tick() override;
 
   // The dispatcher's thread: engine.cpp.

@@ -14,6 +14,8 @@ namespace {
 
 constexpr size_t kServingMax = 64;
 constexpr size_t kAskingMax = 64;
+constexpr size_t kNotesMax = 4096;
+constexpr size_t kKnownMax = 4096;
 // A process that is gone cannot answer any more; a call that has spun for this long will not return.
 constexpr Rescue::Limits kOfTheDead{std::chrono::milliseconds(500), std::chrono::milliseconds(200)};
 
@@ -71,6 +73,8 @@ uint64_t Engine::addPeerRegion(uint32_t peer, uint32_t id, uint64_t at, uint64_t
   const std::array<uint64_t, 4> what = {peer, id, at, bytes};
   const auto same = known_.find(what);
   if (same != known_.end() && lives(same->second)) return same->second;
+  if (known_.size() >= kKnownMax)
+    for (auto each = known_.begin(); each != known_.end();) each = lives(each->second) ? std::next(each) : known_.erase(each);
   auto region = std::make_shared<Region>(bytes, true);
   region->peer = peer;
   region->id = id;
@@ -82,13 +86,15 @@ uint64_t Engine::addPeerRegion(uint32_t peer, uint32_t id, uint64_t at, uint64_t
 }
 
 // The control thread's, and the dispatcher's when it cannot dial.
-void Engine::note(Note note) {
+bool Engine::note(Note note) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
+    if (notes_.size() >= kNotesMax && !note.gone) return false;
     if (note.gone) goneLinks_.insert(note.link);
     notes_.push_back(std::move(note));
   }
   touch();
+  return true;
 }
 
 void Engine::tick() {

@@ -91,8 +91,6 @@ export interface NativeEngineOptions {
   readonly memory: Uint8Array<ArrayBuffer>;
   /** The longest batch, in work requests. */
   readonly runsMax: number;
-  /** Dotted IPv4 where the engine listens; 127.0.0.1 if absent. */
-  readonly host?: string;
   /** How long a peer that lives may do nothing before it is given up; 30 s if absent. */
   readonly patienceMillis?: number;
 }
@@ -106,7 +104,9 @@ const TURN_MILLIS = 1;
 /** Longer bytes are no descriptor of ours: the texts of one are short. */
 const DESC_BYTES_MAX = 4096;
 const KEY = /^[0-9a-f]{32}$/;
-const HOST = /^\d{1,3}(\.\d{1,3}){3}$/;
+/** Lanes are opened on loopback, and so nobody elsewhere is asked. */
+const LOOPBACK = '127.0.0.1';
+const HOST = /^127(\.\d{1,3}){3}$/;
 
 const turn = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, TURN_MILLIS));
 
@@ -114,11 +114,10 @@ const turn = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, T
 export async function openNativeEngine(options: NativeEngineOptions): Promise<NativeEngineOpened> {
   if (halfOf(options.provider) === 'mori')
     throw new UsageError('PEER-MORI', 'engines of two processes are not available over MoRI-IO');
-  const { host = '127.0.0.1', patienceMillis = PATIENCE_MILLIS } = options;
-  if (!HOST.test(host)) throw new UsageError('PEER-HOST', `${host} is no dotted IPv4 address`);
+  const { patienceMillis = PATIENCE_MILLIS } = options;
   const found = findNativeAddon(halfOf(options.provider));
   if (found.addon === null) return { engine: null, reason: found.reason };
-  const core = new NativeCore(found.addon, { ...options, host, patienceMillis });
+  const core = new NativeCore(found.addon, { ...options, host: LOOPBACK, patienceMillis });
   const deadline = performance.now() + OPEN_MILLIS_MAX;
   while (core.isOpening && performance.now() < deadline) await turn();
   const reason = core.whyNotOpen();
@@ -313,7 +312,7 @@ function unpacked<Desc>(bytes: Uint8Array, unpack: (bytes: Uint8Array) => Desc):
 function engineDescOf(bytes: Uint8Array): EngineDesc {
   const desc = unpacked(bytes, unpackEngineDesc);
   if (!KEY.test(desc.key)) throw new UsageError('PEER-DESC', 'the key is not one of our engines');
-  if (!HOST.test(desc.host)) throw new UsageError('PEER-DESC', 'the host is no dotted IPv4 address');
+  if (!HOST.test(desc.host)) throw new UsageError('PEER-DESC', 'the host is no loopback address');
   if (desc.port < 1 || desc.port > 65_535) throw new UsageError('PEER-DESC', `there is no port ${desc.port}`);
   return desc;
 }

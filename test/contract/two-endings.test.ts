@@ -1,4 +1,6 @@
+import { spawnSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { StatusCode } from '../../src/io/codes.ts';
 import { availability } from '../helpers/native.ts';
@@ -125,6 +127,27 @@ describe.each(['shm', 'tcp'] as const)('of two engines over %s', (provider) => {
       for (const { code } of ended) expect([SUCCESS, ERR_RDMA_OP]).toContain(code);
       expect(peer.lost()).not.toBeNull();
     });
+
+    test.each([
+      ['deliver nothing', { idle: true }],
+      ['deliver all', { delivered: 60, inFlight: 0 }],
+      ['deliver to a worker that is ended', { delivered: 60 }],
+    ])(
+      '%s: a process ends by itself when nothing is in flight, and not before',
+      (way, told) => {
+        const script = fileURLToPath(new URL('endings.mjs', import.meta.url));
+        const { status, stdout, stderr } = spawnSync(
+          process.execPath,
+          ['--expose-gc', script, way, provider],
+          {
+            encoding: 'utf8',
+            timeout: LONG_MILLIS,
+          },
+        );
+        expect({ status, stdout, stderr }).toEqual({ status: 0, stdout: JSON.stringify(told), stderr: '' });
+      },
+      LONG_MILLIS,
+    );
 
     test('none of these, killed or not, left a file in /dev/shm', () => {
       const left = readdirSync('/dev/shm').filter((name) =>

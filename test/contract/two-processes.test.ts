@@ -1,4 +1,6 @@
+import { spawnSync } from 'node:child_process';
 import { connect } from 'node:net';
+import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { StatusCode } from '../../src/io/codes.ts';
 import {
@@ -7,7 +9,7 @@ import {
   unpackEngineDesc,
   unpackMemoryDesc,
 } from '../../src/io/descriptors.ts';
-import type { NativeRegion } from '../../src/node/native-engine.ts';
+import { type NativeRegion, openNativeEngine } from '../../src/node/native-engine.ts';
 import { availability } from '../helpers/native.ts';
 import { digestOf, LONG_MILLIS, later, TwoEngines } from '../helpers/two-engines.ts';
 import { fill } from './engine-talk.mjs';
@@ -236,6 +238,7 @@ describe.each(['shm', 'tcp'] as const)('engines of two processes over %s', (prov
         { key: desc.key.toUpperCase().replaceAll(/[0-9]/g, 'G') },
         { host: 'localhost' },
         { host: '127.0.0.1.5' },
+        { host: '192.0.2.1' },
         { port: 0 },
         { port: -1 },
         { port: 65_536 },
@@ -255,7 +258,9 @@ describe.each(['shm', 'tcp'] as const)('engines of two processes over %s', (prov
       const desc = unpackEngineDesc(theirs);
       const stranger = { ...desc, key: '0'.repeat(32) };
       await expect(two.engine.connect(packEngineDesc(stranger))).rejects.toMatchObject({ code: 'PEER-LOST' });
-      await expect(two.engine.connect(packEngineDesc({ ...desc, host: '999.0.0.1' }))).rejects.toMatchObject({
+      await expect(
+        two.engine.connect(packEngineDesc({ ...desc, host: '127.0.0.999' })),
+      ).rejects.toMatchObject({
         code: 'PEER-REFUSED',
       });
       const peer = await two.engine.connect(theirs);
@@ -299,4 +304,25 @@ describe.each(['shm', 'tcp'] as const)('engines of two processes over %s', (prov
       await two.openOurs(local);
     });
   });
+});
+
+test('over MoRI-IO engines of two processes are refused with a code', async () => {
+  const options = { provider: 'mori' as never, memory: new Uint8Array(64), runsMax: 1 };
+  await expect(openNativeEngine(options)).rejects.toMatchObject({ code: 'PEER-MORI' });
+});
+
+const { missing, note } = availability('shm');
+test.skipIf(missing)(`the example does what the documents say${note}`, () => {
+  const example = fileURLToPath(new URL('../../examples/two-processes.mjs', import.meta.url));
+  for (const provider of ['shm', 'tcp']) {
+    const { status, stdout, stderr } = spawnSync(process.execPath, [example, provider], {
+      encoding: 'utf8',
+      timeout: 60_000,
+    });
+    expect({ status, stderr, lines: stdout.trim().split('\n') }).toEqual({
+      status: 0,
+      stderr: '',
+      lines: ['batch 1: SUCCESS, success', 'the target has 4194304 bytes of 7'],
+    });
+  }
 });
