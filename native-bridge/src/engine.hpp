@@ -166,8 +166,10 @@ class Engine final : public Fabric, private ControlListener {
   bool exposed_ = false;  // a peer that does not answer may still write to the memory
 };
 
-// How long a hello, a first byte or a peer's answer at the end may take.
+// How long a first byte within the process may take; how long a peer may take from our hello to it, on a machine that has
+// much else to do; and how long its answers at the end.
 constexpr std::chrono::seconds kIntroduceMax(10);
+constexpr std::chrono::seconds kMeetMax(30);
 constexpr std::chrono::seconds kDrainMax(2);
 
 }  // namespace moriarty

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 
 namespace moriarty {
 
@@ -27,10 +29,16 @@ std::string randomText() {
   return text;
 }
 
+// Whether the process that a shm lane's address names is gone, or is only kept until its parent has looked.
 bool isDeadProcess(const std::string& address) {
   const size_t scheme = address.find("://");
   const long pid = std::strtol(address.c_str() + (scheme == std::string::npos ? 0 : scheme + 3), nullptr, 10);
-  return pid > 1 && kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH;
+  if (pid <= 1) return false;
+  if (kill(static_cast<pid_t>(pid), 0) != 0) return errno == ESRCH;
+  std::ifstream status("/proc/" + std::to_string(pid) + "/stat");
+  const std::string text((std::istreambuf_iterator<char>(status)), std::istreambuf_iterator<char>());
+  const size_t name = text.rfind(") ");
+  return name != std::string::npos && (text[name + 2] == 'Z' || text[name + 2] == 'X');
 }
 
 }  // namespace
@@ -270,7 +278,9 @@ void Engine::greet(Lane* lane) {
   const ssize_t count = lane->stuck ? -FI_EAGAIN : lane->reap(&entry, 1, &failure);
   if (count == -FI_EAVAIL) return lose(lane, failure.err);
   if (count != 1 || !lane->greeted) return;
+  // The other one's too: it may be killed before it comes to that, and that it is its own the byte has shown.
   lane->forgetName();
+  if (options_.provider == "shm") forgetNameOf(lane->theirAddress);
   lane->stage = Stage::kOpen;
   sendWord(*lane, Word::kReady);
   lane->peer->state.store(kOpen, std::memory_order_release);
@@ -390,7 +400,7 @@ void Engine::checkPatience() {
     const bool opening = lane->stage != Stage::kOpen;
     if (lane->moved || (!opening && (lane->role == Role::kServing || !isBusy(*lane)))) lane->movedAt = now;
     lane->moved = false;
-    const auto patience = opening ? std::chrono::milliseconds(kIntroduceMax) : std::chrono::milliseconds(options_.patienceMillis);
+    const auto patience = opening ? std::chrono::milliseconds(kMeetMax) : std::chrono::milliseconds(options_.patienceMillis);
     if (now - lane->movedAt > patience) lose(lane, FI_ETIMEDOUT);
   }
 }
