@@ -34,7 +34,7 @@ done
 
 mkdir -p "$out"
 warnings=(-Wall -Wextra -Werror)
-shared=("${flags[@]}" "${warnings[@]}" -fPIC -fvisibility=hidden -shared -pthread -I"$node_headers" src/fabric.cpp src/addon.cpp)
+shared=("${flags[@]}" "${warnings[@]}" -fPIC -fvisibility=hidden -shared -pthread -I"$node_headers" src/fabric.cpp src/addon.cpp src/addon-peers.cpp)
 
 # Each file in one move, so that a process that has the old one loaded keeps it whole.
 place() {
@@ -62,9 +62,9 @@ build_libfabric() {
     reason="rdma/fabric.h is not there (Debian: apt-get install libfabric-dev; elsewhere set LIBFABRIC_ROOT)"
     return
   }
-  link moriarty_native -std=c++17 "${shared[@]}" src/engine.cpp "${fabric[@]}" -lfabric
+  link moriarty_native -std=c++17 "${shared[@]}" src/{engine,peers,lane,control,frames,rescue}.cpp "${fabric[@]}" -lfabric
   if [[ $out == build && -f bench/baseline.c ]]; then
-    "${CC:-gcc}" -std=gnu11 -O2 "${warnings[@]}" bench/baseline.c "${fabric[@]}" -lfabric -o build/baseline
+    "${CC:-gcc}" -std=gnu11 -D_GNU_SOURCE -O2 "${warnings[@]}" bench/baseline.c "${fabric[@]}" -lfabric -o build/baseline
   fi
 }
 

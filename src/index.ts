@@ -23,6 +23,7 @@ export { type Campaign, type CampaignOptions, type Finding, runCampaign } from '
 export { type Replay, readReplayLine, readReplayText, replayLine } from './explore/replay-line.ts';
 export { readScenario, scenarioByName } from './explore/scenario-file.ts';
 export { type Shrunk, shrinkSeed, shrinkTape } from './explore/shrink.ts';
+export type { Completion } from './io/fabric.ts';
 export * as io from './io/index.ts';
 export { LAYOUT_NAMES, type LayoutName, type LayoutShape, layoutByName } from './kv/layouts.ts';
 export { type CacheSpec, type CacheTensor, parseTensor } from './kv/parse.ts';
@@ -38,6 +39,15 @@ export {
   type Transfer,
 } from './kv/transfer.ts';
 export { headsOfRank, layView, sourceRanks, targetRanks } from './kv/view.ts';
+export {
+  type NativeEngine,
+  type NativeEngineOpened,
+  type NativeEngineOptions,
+  type NativePeer,
+  type NativeRegion,
+  openNativeEngine,
+  type PeerRegion,
+} from './node/native-engine.ts';
 export {
   type NativeFabric,
   type NativeOpened,

@@ -1,6 +1,6 @@
 // N-API around the engine of whichever half it is linked with. Every call returns at once; only `release` of an engine that has ended, the finalizer of a
 // forgotten one and the end of the environment or process wait for a dispatcher, and only until it has closed its ends.
-#include <node_api.h>
+#include "addon.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -8,34 +8,15 @@
 #include <exception>
 #include <mutex>
 
-#include "fabric.hpp"
+namespace moriarty {
 
 namespace {
 
-using moriarty::Completion;
-using moriarty::EngineOptions;
-using moriarty::Fabric;
-using moriarty::Header;
-
 // What the layout of the shared memory and the list of functions are; src/node/native-addon.ts expects this number.
-constexpr uint32_t kInterface = 2;
+constexpr uint32_t kInterface = 3;
 constexpr uint32_t kSlotsMax = 1u << 16;
 constexpr uint32_t kRunsMax = 1u << 20;
-
-struct Handle;
-
-// Of one environment: the main thread's or a worker's.
-struct Instance {
-  std::vector<Handle*> handles;
-};
-
-struct Handle {
-  std::shared_ptr<Instance> instance;
-  std::unique_ptr<Fabric> engine;  // empty once released
-  uint64_t memoryBytes = 0;
-  napi_ref memory = nullptr;
-  napi_ref control = nullptr;
-};
+constexpr uint64_t kPatienceMillisMax = 86'400'000;
 
 // Engines whose thread may still run when the process exits without tearing its environments down.
 struct Everywhere {
@@ -65,16 +46,29 @@ void enlist(Fabric* engine) {
   all.hooked = true;
 }
 
-void stop(Handle* handle) {
-  if (handle->engine == nullptr) return;
-  {
-    Everywhere& all = everywhere();
-    std::lock_guard<std::mutex> lock(all.mutex);
-    all.engines.erase(std::remove(all.engines.begin(), all.engines.end(), handle->engine.get()), all.engines.end());
-  }
+void delist(Fabric* engine) {
+  Everywhere& all = everywhere();
+  std::lock_guard<std::mutex> lock(all.mutex);
+  all.engines.erase(std::remove(all.engines.begin(), all.engines.end(), engine), all.engines.end());
+}
+
+void stopForHook(void* pointer) { stop(static_cast<Handle*>(pointer)); }
+
+}  // namespace
+
+bool stop(Handle* handle) {
+  if (handle->engine == nullptr) return true;
+  delist(handle->engine.get());
   handle->engine->beginClose();
-  if (handle->engine->join()) handle->engine.reset();
-  else (void)handle->engine.release();  // its thread may still look at it
+  const bool whole = handle->engine->join();
+  if (whole) handle->engine.reset();
+  else (void)handle->engine.release();  // its thread, or a peer, may still look at it
+  if (handle->waker != nullptr) {
+    napi_remove_env_cleanup_hook(handle->env, stopForHook, handle);
+    if (whole) napi_release_threadsafe_function(handle->waker, napi_tsfn_release);
+  }
+  handle->waker = nullptr;
+  return whole;
 }
 
 napi_value fail(napi_env env, const char* code, const char* text) {
@@ -100,10 +94,10 @@ napi_value undefinedOf(napi_env env) {
   return made;
 }
 
-template <size_t N>
-bool arguments(napi_env env, napi_callback_info info, napi_value (&values)[N]) {
-  size_t count = N;
-  return napi_get_cb_info(env, info, &count, values, nullptr, nullptr) == napi_ok && count >= N;
+napi_value boolOf(napi_env env, bool value) {
+  napi_value made;
+  napi_get_boolean(env, value, &made);
+  return made;
 }
 
 Handle* handleOf(napi_env env, napi_value value) {
@@ -114,7 +108,13 @@ Handle* handleOf(napi_env env, napi_value value) {
   return std::find(known.begin(), known.end(), pointer) == known.end() ? nullptr : static_cast<Handle*>(pointer);
 }
 
-// An integer from 0 to 2^53 - 1, or false.
+Handle* engineOf(napi_env env, napi_value value) {
+  Handle* const handle = handleOf(env, value);
+  if (handle != nullptr && handle->engine != nullptr) return handle;
+  fail(env, "NATIVE-HANDLE", "no such engine, or it was released");
+  return nullptr;
+}
+
 bool integerOf(napi_env env, napi_value value, uint64_t* result) {
   double number;
   if (napi_get_value_double(env, value, &number) != napi_ok || !(number >= 0 && number <= 9007199254740991.0)) return false;
@@ -130,9 +130,11 @@ bool stringOf(napi_env env, napi_value value, std::string* result) {
   return true;
 }
 
+namespace {
+
 // about(): { interface, library, built, running }, versions as text.
 napi_value about(napi_env env, napi_callback_info) {
-  const moriarty::Library library = moriarty::library();
+  const Library library = moriarty::library();
   napi_value made;
   napi_create_object(env, &made);
   napi_set_named_property(env, made, "interface", numberOf(env, kInterface));
@@ -169,7 +171,7 @@ napi_value repack(napi_env env, napi_callback_info info) {
       napi_get_arraybuffer_info(env, values[1], &bytes, &count) != napi_ok)
     return fail(env, "NATIVE-ARGS", "repack(0 or 1, bytes)");
   std::vector<uint8_t> packed;
-  if (moriarty::repack(static_cast<moriarty::Packed>(kind), static_cast<uint8_t*>(bytes), count, &packed)) return bytesOf(env, packed);
+  if (moriarty::repack(static_cast<Packed>(kind), static_cast<uint8_t*>(bytes), count, &packed)) return bytesOf(env, packed);
   napi_get_null(env, &made);
   return made;
 }
@@ -196,27 +198,29 @@ napi_value describe(napi_env env, napi_callback_info info) {
 // Of an engine that nobody holds any more.
 void forget(napi_env env, void* pointer, void*) {
   auto* handle = static_cast<Handle*>(pointer);
-  stop(handle);
+  const bool whole = stop(handle);
   auto& known = handle->instance->handles;
   known.erase(std::remove(known.begin(), known.end(), handle), known.end());
   for (napi_ref reference : {handle->memory, handle->control})
-    if (reference != nullptr) napi_delete_reference(env, reference);
+    if (reference != nullptr && whole) napi_delete_reference(env, reference);
   delete handle;
 }
 
-// open(provider, memory, control, slots, runsMax): the handle of an engine that is opening.
+// open(provider, memory, control, slots, runsMax, host, patienceMillis): the handle of an engine that is opening. With a
+// host it can be asked for by other processes.
 napi_value open(napi_env env, napi_callback_info info) {
-  napi_value values[5];
+  napi_value values[7];
   EngineOptions options;
-  uint64_t slots, runsMax;
+  uint64_t slots, runsMax, patienceMillis;
   void* memory;
   void* control;
   size_t memoryBytes, controlBytes;
   if (!arguments(env, info, values) || !stringOf(env, values[0], &options.provider) ||
       napi_get_arraybuffer_info(env, values[1], &memory, &memoryBytes) != napi_ok ||
       napi_get_arraybuffer_info(env, values[2], &control, &controlBytes) != napi_ok ||
-      !integerOf(env, values[3], &slots) || !integerOf(env, values[4], &runsMax))
-    return fail(env, "NATIVE-ARGS", "open(provider, memory, control, slots, runsMax)");
+      !integerOf(env, values[3], &slots) || !integerOf(env, values[4], &runsMax) || !stringOf(env, values[5], &options.host) ||
+      !integerOf(env, values[6], &patienceMillis) || patienceMillis < 1 || patienceMillis > kPatienceMillisMax)
+    return fail(env, "NATIVE-ARGS", "open(provider, memory, control, slots, runsMax, host, patienceMillis)");
   if (slots < 2 || slots > kSlotsMax || (slots & (slots - 1)) != 0 || runsMax < 1 || runsMax > kRunsMax)
     return fail(env, "NATIVE-ARGS", "slots must be a power of two from 2 to 65536, runsMax from 1 to 1048576");
   if (memoryBytes == 0 || controlBytes < sizeof(Header) + slots * sizeof(Completion) + runsMax * 3 * sizeof(double) ||
@@ -236,8 +240,10 @@ napi_value open(napi_env env, napi_callback_info info) {
   options.staging = reinterpret_cast<const double*>(options.records + slots);
   options.slots = static_cast<uint32_t>(slots);
   options.runsMax = static_cast<uint32_t>(runsMax);
+  options.patienceMillis = static_cast<uint32_t>(patienceMillis);
+  handle->env = env;
   try {
-    handle->engine = moriarty::openFabric(options);
+    handle->engine = openFabric(options);
   } catch (const std::exception& error) {  // no thread or no memory to be had
     for (napi_ref reference : {handle->memory, handle->control}) napi_delete_reference(env, reference);
     delete handle;
@@ -255,8 +261,8 @@ napi_value addRegion(napi_env env, napi_callback_info info) {
   napi_value values[3];
   uint64_t start, end;
   if (!arguments(env, info, values)) return fail(env, "NATIVE-ARGS", "addRegion(handle, start, end)");
-  Handle* handle = handleOf(env, values[0]);
-  if (handle == nullptr || handle->engine == nullptr) return fail(env, "NATIVE-HANDLE", "no such engine, or it was released");
+  Handle* handle = engineOf(env, values[0]);
+  if (handle == nullptr) return nullptr;
   if (!integerOf(env, values[1], &start) || !integerOf(env, values[2], &end) || start > end || end > handle->memoryBytes)
     return fail(env, "NATIVE-ARGS", "the region does not lie in the memory");
   return numberOf(env, static_cast<double>(handle->engine->addRegion(start, end)));
@@ -271,8 +277,8 @@ napi_value addDeviceRegion(napi_env env, napi_callback_info info) {
   if (!arguments(env, info, values) || napi_get_value_bigint_uint64(env, values[1], &pointer, &exact) != napi_ok || !exact ||
       !integerOf(env, values[2], &bytes) || napi_get_value_int32(env, values[3], &device) != napi_ok)
     return fail(env, "NATIVE-ARGS", "addDeviceRegion(handle, pointer, bytes, device)");
-  Handle* handle = handleOf(env, values[0]);
-  if (handle == nullptr || handle->engine == nullptr) return fail(env, "NATIVE-HANDLE", "no such engine, or it was released");
+  Handle* handle = engineOf(env, values[0]);
+  if (handle == nullptr) return nullptr;
   return numberOf(env, static_cast<double>(handle->engine->addDeviceRegion(pointer, bytes, device)));
 }
 
@@ -299,7 +305,7 @@ napi_value post(napi_env env, napi_callback_info info) {
     return fail(env, "NATIVE-ARGS", "post(handle, localKey, remoteKey, isWrite, count, id)");
   Handle* handle = handleOf(env, values[0]);
   const auto refusal = handle == nullptr || handle->engine == nullptr
-                           ? moriarty::kNotOpen
+                           ? kNotOpen
                            : handle->engine->post(static_cast<uint64_t>(local), static_cast<uint64_t>(remote), isWrite, count, id);
   napi_value made;
   napi_create_int32(env, refusal, &made);
@@ -318,20 +324,60 @@ napi_value close(napi_env env, napi_callback_info info) {
 // release(handle): gives the buffers back; true when the engine had ended and they were.
 napi_value release(napi_env env, napi_callback_info info) {
   napi_value values[1];
-  napi_value made;
   if (!arguments(env, info, values)) return fail(env, "NATIVE-ARGS", "release(handle)");
   Handle* handle = handleOf(env, values[0]);
-  const auto state = handle == nullptr || handle->engine == nullptr ? moriarty::kClosed : handle->engine->state();
-  const bool ended = state == moriarty::kClosed || state == moriarty::kFailed;
-  if (handle != nullptr && ended) {
-    stop(handle);
+  const auto state = handle == nullptr || handle->engine == nullptr ? kClosed : handle->engine->state();
+  const bool ended = state == kClosed || state == kFailed;
+  // Where a peer may still write to it the memory stays held for ever.
+  if (handle != nullptr && ended && stop(handle)) {
     for (napi_ref* reference : {&handle->memory, &handle->control}) {
       if (*reference != nullptr) napi_delete_reference(env, *reference);
       *reference = nullptr;
     }
   }
-  napi_get_boolean(env, ended, &made);
-  return made;
+  return boolOf(env, ended);
+}
+
+// setWaker(handle, function): called on this thread, with nothing, once after each `arm`, when something has ended or
+// changed. It does not keep the event loop alive unless `holdLoop` says so.
+napi_value setWaker(napi_env env, napi_callback_info info) {
+  napi_value values[2];
+  napi_valuetype type;
+  if (!arguments(env, info, values) || napi_typeof(env, values[1], &type) != napi_ok || type != napi_function)
+    return fail(env, "NATIVE-ARGS", "setWaker(handle, function)");
+  Handle* handle = engineOf(env, values[0]);
+  if (handle == nullptr) return nullptr;
+  if (handle->waker != nullptr) return fail(env, "NATIVE-ARGS", "the engine has a waker");
+  napi_threadsafe_function waker;
+  if (napi_create_threadsafe_function(env, values[1], nullptr, textOf(env, "moriarty"), 0, 1, nullptr, nullptr, nullptr, nullptr, &waker) != napi_ok)
+    return fail(env, "NATIVE-THREAD", "no thread-safe function can be made");
+  napi_unref_threadsafe_function(env, waker);
+  handle->waker = waker;
+  // Hooks run last in, first out: the dispatcher has to end before the function that it calls does.
+  napi_add_env_cleanup_hook(env, stopForHook, handle);
+  handle->engine->setWaker([waker] { napi_call_threadsafe_function(waker, nullptr, napi_tsfn_nonblocking); });
+  return undefinedOf(env);
+}
+
+napi_value arm(napi_env env, napi_callback_info info) {
+  napi_value values[1];
+  if (!arguments(env, info, values)) return fail(env, "NATIVE-ARGS", "arm(handle)");
+  Handle* handle = handleOf(env, values[0]);
+  if (handle != nullptr && handle->waker != nullptr) handle->engine->arm();
+  return undefinedOf(env);
+}
+
+// holdLoop(handle, held): whether the event loop stays alive for the waker.
+napi_value holdLoop(napi_env env, napi_callback_info info) {
+  napi_value values[2];
+  bool held;
+  if (!arguments(env, info, values) || napi_get_value_bool(env, values[1], &held) != napi_ok)
+    return fail(env, "NATIVE-ARGS", "holdLoop(handle, held)");
+  Handle* handle = handleOf(env, values[0]);
+  if (handle == nullptr || handle->waker == nullptr) return undefinedOf(env);
+  if (held) napi_ref_threadsafe_function(env, handle->waker);
+  else napi_unref_threadsafe_function(env, handle->waker);
+  return undefinedOf(env);
 }
 
 // The environment ends, perhaps with engines at work: their buffers go away after this.
@@ -346,23 +392,31 @@ void dropInstance(napi_env, void* pointer, void*) { delete static_cast<std::shar
 
 }  // namespace
 
-// Called by loader.cpp, once for each environment.
-extern "C" __attribute__((visibility("default"))) napi_value moriarty_init(napi_env env, napi_value exports) {
+std::vector<Exported> engineFunctions() {
+  return {{"about", about},           {"errorText", errorText},   {"open", open},   {"addRegion", addRegion},
+          {"dropRegion", dropRegion}, {"post", post},             {"close", close}, {"release", release},
+          {"repack", repack},         {"describe", describe},     {"addDeviceRegion", addDeviceRegion},
+          {"setWaker", setWaker},     {"arm", arm},               {"holdLoop", holdLoop}};
+}
+
+napi_value init(napi_env env, napi_value exports) {
   static std::once_flag prepared;
-  std::call_once(prepared, moriarty::prepareLibrary);
+  std::call_once(prepared, prepareLibrary);
   auto* instance = new std::shared_ptr<Instance>(std::make_shared<Instance>());
   napi_set_instance_data(env, instance, dropInstance, nullptr);
   napi_add_env_cleanup_hook(env, endInstance, instance);
-  const struct {
-    const char* name;
-    napi_callback function;
-  } functions[] = {{"about", about},           {"errorText", errorText},   {"open", open},   {"addRegion", addRegion},
-                   {"dropRegion", dropRegion}, {"post", post},             {"close", close}, {"release", release},
-                   {"repack", repack},         {"describe", describe},     {"addDeviceRegion", addDeviceRegion}};
-  for (const auto& entry : functions) {
-    napi_value made;
-    napi_create_function(env, entry.name, NAPI_AUTO_LENGTH, entry.function, nullptr, &made);
-    napi_set_named_property(env, exports, entry.name, made);
-  }
+  for (const auto& functions : {engineFunctions(), peerFunctions()})
+    for (const auto& entry : functions) {
+      napi_value made;
+      napi_create_function(env, entry.name, NAPI_AUTO_LENGTH, entry.function, nullptr, &made);
+      napi_set_named_property(env, exports, entry.name, made);
+    }
   return exports;
+}
+
+}  // namespace moriarty
+
+// Called by loader.cpp, once for each environment.
+extern "C" __attribute__((visibility("default"))) napi_value moriarty_init(napi_env env, napi_value exports) {
+  return moriarty::init(env, exports);
 }

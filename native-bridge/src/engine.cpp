@@ -3,12 +3,9 @@
 #include "signals.hpp"
 
 #include <sched.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cstring>
+#include <cerrno>
 
 namespace moriarty {
 
@@ -19,47 +16,20 @@ constexpr int kIdleTurns = 2000;
 // Turns without progress while work is on its way, after which the core is offered to others; some milliseconds. Sooner
 // would be dear: on a busy machine the core comes back after a whole slice.
 constexpr int kFruitlessTurns = 20000;
-// Operations and bytes under way at once, beyond the first operation. A provider may move all it was given within one
-// call, and only between calls does the dispatcher look up: to close, and to tell what has ended. More gained nothing.
-constexpr size_t kOperationsMax = 128;
-constexpr uint64_t kBytesMax = 4u << 20;
-// How long the two ends may take to exchange a first byte.
-constexpr std::chrono::seconds kIntroduceMax(10);
+// With work at another process, which needs a core for it, naps come instead.
+constexpr std::chrono::microseconds kNap(50);
 // Completions read at once.
 constexpr size_t kReap = 32;
+// How long the last answers of reads are waited for when a lane is closed.
+constexpr std::chrono::milliseconds kSettleMax(500);
+
+// Of two engines that open at once, the one might take for given what the other's provider has just set.
+std::mutex& oneAtATime() {
+  static auto* const one = new std::mutex;
+  return *one;
+}
 
 }  // namespace
-
-fi_info* hintsFor(const std::string& provider) {
-  fi_info* hints = fi_allocinfo();
-  if (hints == nullptr) return nullptr;
-  hints->caps = FI_RMA | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
-  hints->mode = 0;
-  hints->ep_attr->type = FI_EP_RDM;
-  hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
-  hints->domain_attr->threading = FI_THREAD_DOMAIN;
-  hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
-  hints->domain_attr->control_progress = FI_PROGRESS_MANUAL;
-  // A completion has to mean that the bytes are there: the world looks at them next.
-  hints->tx_attr->op_flags = FI_DELIVERY_COMPLETE;
-  hints->tx_attr->msg_order = FI_ORDER_RMA_WAW | FI_ORDER_RMA_RAW | FI_ORDER_RMA_WAR;
-  hints->fabric_attr->prov_name = strdup(provider.c_str());
-  return hints;
-}
-
-int findProvider(const std::string& provider, fi_info** found) {
-  const bool loopback = provider.compare(0, 3, "tcp") == 0;
-  fi_info* hints = hintsFor(provider);
-  if (hints == nullptr) return -FI_ENOMEM;
-  int error = fi_getinfo(FI_VERSION(1, 14), loopback ? "127.0.0.1" : nullptr, nullptr, loopback ? FI_SOURCE : 0, hints, found);
-  if (error == -FI_ENODATA) {
-    // Some providers promise no order for overlapping writes; ours are asked to, but need not.
-    hints->tx_attr->msg_order = 0;
-    error = fi_getinfo(FI_VERSION(1, 14), loopback ? "127.0.0.1" : nullptr, nullptr, loopback ? FI_SOURCE : 0, hints, found);
-  }
-  fi_freeinfo(hints);
-  return error;
-}
 
 Library library() {
   const auto version = [](uint32_t number) { return std::to_string(FI_MAJOR(number)) + "." + std::to_string(FI_MINOR(number)); };
@@ -77,7 +47,7 @@ bool repack(Packed, const uint8_t*, size_t, std::vector<uint8_t>*) { return fals
 bool describe(uint8_t*, uint64_t, std::vector<uint8_t>*, std::vector<uint8_t>*) { return false; }
 
 Engine::Engine(const EngineOptions& options)
-    : Fabric(options), free_(options.slots), given_(options.slots) {
+    : Fabric(options), hugePages_(options.memory, options.memoryBytes), free_(options.slots), given_(options.slots) {
   for (uint32_t slot = 0; slot < options.slots; slot++) {
     batches_.push_back(std::make_unique<Batch>());
     free_.push(batches_.back().get());
@@ -92,30 +62,24 @@ Engine::~Engine() {
 }
 
 uint64_t Engine::addRegion(uint64_t start, uint64_t end) {
-  auto region = std::make_unique<Region>();
+  auto region = std::make_shared<Region>(end - start, false);
   region->base = options_.memory + start;
-  region->bytes = end - start;
-  region->key = nextKey_++;
-  const uint64_t key = region->key;
-  live_.emplace(key, region.get());
+  const uint64_t key = keep(region);
+  region->id = key;
+  addArea(std::move(region));
+  return key;
+}
+
+void Engine::addArea(std::shared_ptr<Region> region) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     added_.push_back(std::move(region));
   }
-  touchRegions();
-  return key;
+  touch();
 }
 
-void Engine::dropRegion(uint64_t key) {
-  const auto found = live_.find(key);
-  if (found == live_.end()) return;
-  found->second->dead.store(true, std::memory_order_release);
-  live_.erase(found);
-  touchRegions();
-}
-
-void Engine::touchRegions() {
-  regionsChanged_.store(true, std::memory_order_seq_cst);
+void Engine::touch() {
+  changed_.store(true, std::memory_order_seq_cst);
   rouse();
 }
 
@@ -127,29 +91,15 @@ void Engine::rouse() {
   wake_.notify_one();
 }
 
-Refusal Engine::post(uint64_t localKey, uint64_t remoteKey, bool isWrite, uint32_t count, double id) {
-  if (state() != kOpen || closing_.load(std::memory_order_relaxed)) return kNotOpen;
-  if (count > options_.runsMax) return kTooLong;
-  const auto local = live_.find(localKey);
-  const auto remote = live_.find(remoteKey);
-  if (local == live_.end() || remote == live_.end()) return kDeadKey;
-  // A record must be free for its end, or that end could be lost.
-  if (posted_ - options_.header->consumed.load(std::memory_order_acquire) >= options_.slots) return kFull;
-  Batch* batch;
-  if (!spare_.empty()) {
-    batch = spare_.back();
-    spare_.pop_back();
-  } else if (!free_.pop(&batch)) {
-    return kFull;
-  }
-  if (!readStaged(count, local->second->bytes, remote->second->bytes, &batch->requests)) {
-    spare_.push_back(batch);
-    return kOutOfRange;
-  }
-  batch->id = id;
-  batch->isWrite = isWrite;
-  batch->local = local->second;
-  batch->remote = remote->second;
+// There are as many batches as completion records, so one is free, and the ring to the dispatcher cannot be full.
+void Engine::take(const Order& order, std::vector<WorkRequest>* requests) {
+  Batch* batch = nullptr;
+  free_.pop(&batch);
+  batch->requests.swap(*requests);
+  batch->id = order.id;
+  batch->isWrite = order.isWrite;
+  batch->local = std::static_pointer_cast<Region>(order.local);
+  batch->remote = std::static_pointer_cast<Region>(order.remote);
   batch->next = 0;
   batch->outstanding = 0;
   batch->bytes = 0;
@@ -157,56 +107,48 @@ Refusal Engine::post(uint64_t localKey, uint64_t remoteKey, bool isWrite, uint32
   batch->error = 0;
   batch->local->users.fetch_add(1, std::memory_order_relaxed);
   batch->remote->users.fetch_add(1, std::memory_order_relaxed);
-  posted_++;
-  given_.push(batch);  // as many slots as there are batches: it cannot be full
-  rouse();
-  return kTaken;
-}
-
-void Engine::beginClose() {
-  closing_.store(true, std::memory_order_seq_cst);
+  given_.push(batch);
   rouse();
 }
 
 bool Engine::join() {
   if (thread_.joinable()) thread_.join();
-  return true;
+  return !exposed_;
 }
 
 // The dispatcher's thread from here on.
 
 void Engine::run() {
-  std::atomic<int32_t>& state = options_.header->state;
   int error;
   {
-    // Of two engines that open at once, the one might take for given what the other's provider has just set.
-    static std::mutex one;
-    std::lock_guard<std::mutex> lock(one);
+    std::lock_guard<std::mutex> lock(oneAtATime());
     const KeptSignals kept;
     error = open();
   }
+  if (error == 0) error = openDoor();
   if (error != 0) {
     shut();
-    options_.header->openError = -error;
-    state.store(kFailed, std::memory_order_release);
-    return;
+    return tellState(kFailed, -error);
   }
-  state.store(kOpen, std::memory_order_release);
+  tellState(kOpen);
   int idle = 0;
   while (!closing_.load(std::memory_order_acquire)) {
-    if (regionsChanged_.exchange(false, std::memory_order_acq_rel)) sortRegions();
-    bool moved = postSome();
-    // A provider also needs turns before it takes the first operation: the two ends get to know each other.
-    if (inFlight_ > 0 || !waiting_.empty()) {
-      moved = reap(initiatorQueue_, true) || moved;
-      moved = reap(targetQueue_, false) || moved;
-    }
+    // Looked at before it is taken: an exchange in each turn would be dear.
+    if (changed_.load(std::memory_order_relaxed) && changed_.exchange(false, std::memory_order_acq_rel)) sortChanges();
+    bool moved = takeGiven();
+    for (size_t i = 0; i < lanes_.size(); i++) moved = turn(lanes_[i].get()) || moved;
+    if (!lost_.empty() || (control_ != nullptr && (++turns_ & 0xfff) == 0)) checkPatience();
     idle = moved ? 0 : idle + 1;
-    if (idle >= kIdleTurns && !hasWork()) sleepUntilWork();
-    else if (idle >= kFruitlessTurns) sched_yield();
+    rest(idle);
   }
-  // Nothing moves once both ends are closed; then what was on its way can be told to have failed.
+  if (control_ != nullptr) drain();
+  // Nothing moves once the lanes are closed; then what was on its way can be told to have failed.
   shut();
+  endAll();
+  tellState(kClosed);
+}
+
+void Engine::endAll() {
   Batch* batch;
   while (given_.pop(&batch)) batch->busy = true;
   for (auto& each : batches_) {
@@ -214,183 +156,226 @@ void Engine::run() {
     spoil(each.get(), kBadState, 0);
     endBatch(each.get());
   }
-  state.store(kClosed, std::memory_order_release);
+}
+
+bool Engine::ownIsBusy() const { return lanes_[0]->inFlight > 0 || !lanes_[0]->waiting.empty(); }
+
+bool Engine::isBusy(const Lane& lane) const {
+  switch (lane.role) {
+    case Role::kOwn:
+      return ownIsBusy();
+    case Role::kMirror:
+      return false;  // it has its turn with its own
+    case Role::kServing:
+      return lane.polled;
+    case Role::kAsking:
+      return lane.stage == Stage::kGreeting || (lane.stage == Stage::kOpen && (lane.inFlight > 0 || !lane.waiting.empty()));
+  }
+  return false;
 }
 
 bool Engine::hasWork() const {
-  return inFlight_ > 0 || !waiting_.empty() || !given_.empty() || regionsChanged_.load(std::memory_order_relaxed) ||
-         closing_.load(std::memory_order_relaxed);
+  if (!given_.empty() || changed_.load(std::memory_order_relaxed) || closing_.load(std::memory_order_relaxed)) return true;
+  return std::any_of(lanes_.begin(), lanes_.end(), [this](const auto& lane) { return isBusy(*lane); });
+}
+
+void Engine::rest(int idle) {
+  if (idle < kIdleTurns) return;
+  if (!hasWork()) {
+    quietPeers();
+    return sleepUntilWork();
+  }
+  const bool elsewhere = std::any_of(lanes_.begin(), lanes_.end(), [this](const auto& lane) { return lane->toPeer() && isBusy(*lane); });
+  if (idle < kFruitlessTurns) return elsewhere ? (void)sched_yield() : (void)0;
+  if (elsewhere) std::this_thread::sleep_for(kNap);
+  else sched_yield();
 }
 
 void Engine::sleepUntilWork() {
+  // Somebody who does not answer at all must be given up in time.
+  const bool dialling = std::any_of(lanes_.begin(), lanes_.end(), [](const auto& lane) { return lane->stage == Stage::kDialing; });
   std::unique_lock<std::mutex> lock(mutex_);
   asleep_.store(true, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  while (!hasWork()) wake_.wait(lock);
+  if (dialling && !hasWork()) wake_.wait_for(lock, std::chrono::milliseconds(100));
+  else while (!hasWork()) wake_.wait(lock);
   asleep_.store(false, std::memory_order_relaxed);
+  lock.unlock();
+  if (dialling) checkPatience();
 }
 
 int Engine::open() {
-  int error = findProvider(options_.provider, &info_);
+  int error = ports_.open(options_.provider);
   if (error != 0) return error;
-  virtualAddresses_ = (info_->domain_attr->mr_mode & FI_MR_VIRT_ADDR) != 0;
-  if ((error = fi_fabric(info_->fabric_attr, &fabric_, nullptr)) != 0) return error;
-  if ((error = fi_domain(fabric_, info_, &domain_, nullptr)) != 0) return error;
-  fi_av_attr book = {};
-  book.type = FI_AV_TABLE;
-  if ((error = fi_av_open(domain_, &book, &av_, nullptr)) != 0) return error;
-  inFlightMax_ = std::min(std::max<size_t>(info_->tx_attr->size, 1), kOperationsMax);
-  if ((error = openEndpoint(&target_, &targetQueue_)) != 0) return error;
-  if ((error = openEndpoint(&initiator_, &initiatorQueue_)) != 0) return error;
-  uint8_t name[512] = {};
-  size_t bytes = sizeof name;
-  if ((error = fi_getname(&target_->fid, name, &bytes)) != 0) return error;
-  if (fi_av_insert(av_, name, 1, &targetAddress_, 0, nullptr) != 1) return -FI_EADDRNOTAVAIL;
+  for (const Role role : {Role::kOwn, Role::kMirror}) lanes_.push_back(std::make_unique<Lane>(role));
+  for (const size_t each : {1, 0})
+    if ((error = lanes_[each]->open(&ports_)) != 0) return error;
+  if ((error = lanes_[0]->reach(lanes_[1]->address())) != 0) return error;
+  greeting_ = std::make_shared<Region>(sizeof greetBytes_, false);
+  greeting_->base = greetBytes_;
+  if (ports_.registerRegion(greeting_.get()) != 0) return -greeting_->error;
+  greetBatch_.isWrite = true;
+  greetBatch_.local = greetBatch_.remote = greeting_;
   if ((error = introduce()) != 0) return error;
-  if (options_.provider == "shm") {
-    for (fid_ep* end : {initiator_, target_}) forgetName(end);
-  }
+  for (auto& lane : lanes_) lane->forgetName();
   return 0;
 }
 
 // Writes one byte from end to end: they get to know each other here and not under the first batch, and what cannot work
 // says so now. An engine that is being closed does not wait for it.
 int Engine::introduce() {
-  alignas(64) static uint8_t bytes[2];
-  Region region;
-  region.base = bytes;
-  region.bytes = sizeof bytes;
-  region.key = ~uint64_t{0} >> 1;  // beyond every key that is given
-  registerRegion(&region);
-  int error = region.error == 0 ? -FI_EAGAIN : -region.error;
-  Batch batch;
-  batch.isWrite = true;
-  batch.local = batch.remote = &region;
-  batch.requests.push_back({0, 1, 1});
-  const auto deadline = std::chrono::steady_clock::now() + kIntroduceMax;
-  while (error == -FI_EAGAIN) {
-    if (batch.next == 0) startNext(&batch);
-    // Neither it nor an error of it is told to the owner.
-    fi_cq_entry entry;
+  Lane& own = *lanes_[0];
+  const uint64_t at = ports_.virtualAddresses ? reinterpret_cast<uint64_t>(greetBytes_) : 0;
+  const auto deadline = Clock::now() + kIntroduceMax;
+  bool started = false;
+  for (;;) {
+    fi_cq_entry entry = {};
     fi_cq_err_entry failure = {};
-    const ssize_t count = fi_cq_read(initiatorQueue_, &entry, 1);
-    fi_cq_entry theirs;
-    fi_cq_read(targetQueue_, &theirs, 1);
-    if (batch.code != kSuccess) error = -batch.error;
-    else if (count == 1) error = 0;
-    else if (count == -FI_EAVAIL) error = fi_cq_readerr(initiatorQueue_, &failure, 0) == 1 ? -failure.err : -FI_EOTHER;
-    else if (closing_.load(std::memory_order_acquire)) error = -FI_ECANCELED;
-    else if (std::chrono::steady_clock::now() > deadline) error = -FI_ETIMEDOUT;
-  }
-  inFlight_ = 0;
-  bytesInFlight_ = 0;
-  // A byte that is still on its way must not outlive its region: the ends go first.
-  if (error != 0) {
-    for (fid_ep** end : {&initiator_, &target_}) {
-      fi_close(&(*end)->fid);
-      *end = nullptr;
+    if (!started) {
+      const ssize_t answer = own.start(greetBatch_, {0, 1, 1}, fi_mr_key(greeting_->mr), at);
+      if (answer != 0 && answer != -FI_EAGAIN) return static_cast<int>(answer);
+      started = answer == 0;
     }
+    const ssize_t count = own.reap(&entry, 1, &failure);
+    if (count == 1) return 0;
+    if (count == -FI_EAVAIL) return -failure.err;
+    lanes_[1]->reap(&entry, 1, &failure);
+    if (closing_.load(std::memory_order_acquire)) return -FI_ECANCELED;
+    if (Clock::now() > deadline) return -FI_ETIMEDOUT;
   }
-  if (region.mr != nullptr) fi_close(&region.mr->fid);
-  return error;
 }
 
-// The shm provider's files in /dev/shm, 16 MiB for each end, stay behind when the process is killed. Both ends have them
-// mapped by now, so their names can go. What is not named as ours is left alone.
-void Engine::forgetName(fid_ep* end) {
-  char name[512] = {};
-  size_t bytes = sizeof name - 1;
-  if (fi_getname(&end->fid, name, &bytes) != 0) return;
-  const char* const scheme = strstr(name, "://");
-  const std::string file = scheme == nullptr ? name : scheme + 3;
-  const std::string ours = std::to_string(getpid()) + ":";
-  const bool plain = file.find_first_not_of("0123456789:") == std::string::npos;
-  if (plain && file.compare(0, ours.size(), ours) == 0) shm_unlink(("/" + file).c_str());
-}
-
-int Engine::openEndpoint(fid_ep** ep, fid_cq** queue) {
-  fi_cq_attr attributes = {};
-  attributes.size = 2 * inFlightMax_;
-  attributes.format = FI_CQ_FORMAT_CONTEXT;
-  attributes.wait_obj = FI_WAIT_NONE;
-  int error = fi_cq_open(domain_, &attributes, queue, nullptr);
-  if (error == 0) error = fi_endpoint(domain_, info_, ep, nullptr);
-  if (error == 0) error = fi_ep_bind(*ep, &av_->fid, 0);
-  if (error == 0) error = fi_ep_bind(*ep, &(*queue)->fid, FI_TRANSMIT | FI_RECV);
-  return error == 0 ? fi_enable(*ep) : error;
+int Engine::openLane(Lane* lane) {
+  std::lock_guard<std::mutex> lock(oneAtATime());
+  const KeptSignals kept;
+  return lane->open(&ports_);
 }
 
 // Children before parents, each if it was opened.
 void Engine::shut() {
-  const auto close = [](auto*& object) {
-    if (object != nullptr) fi_close(&object->fid);
-    object = nullptr;
-  };
-  close(initiator_);
-  close(target_);
-  for (auto& region : regions_) close(region->mr);
-  close(initiatorQueue_);
-  close(targetQueue_);
-  close(av_);
-  close(domain_);
-  close(fabric_);
-  if (info_ != nullptr) fi_freeinfo(info_);
-  info_ = nullptr;
+  if (control_ != nullptr) sayBye();
+  control_.reset();
+  for (auto* each : {&lanes_, &lost_})
+    for (auto& lane : *each) {
+      settle(lane.get());
+      leaked_ = leaked_ || lane->stuck;
+      lane->close();
+    }
+  if (greeting_ != nullptr) regions_.push_back(greeting_);
+  for (auto& region : regions_) {
+    if (region->mr != nullptr) fi_close(&region->mr->fid);
+    region->mr = nullptr;
+    region->gone.store(true, std::memory_order_release);
+  }
+  if (!leaked_) ports_.close();
 }
 
-// Registers what is new; takes back what is dead and named by no batch.
-void Engine::sortRegions() {
-  std::vector<std::unique_ptr<Region>> added;
+void Engine::sortChanges() {
+  std::vector<std::shared_ptr<Region>> added;
+  std::vector<Wish> wishes;
+  std::vector<Note> notes;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     added.swap(added_);
+    wishes.swap(wishes_);
+    notes.swap(notes_);
   }
+  for (auto& wish : wishes) startDialling(std::move(wish));
+  sortRegions(std::move(added));
+  for (auto& each : notes) heed(&each);
+  if (!notes.empty()) sortRegions({});
+  sweepLost();
+}
+
+// Registers what is new; takes back what is dead and named by no batch and no peer.
+void Engine::sortRegions(std::vector<std::shared_ptr<Region>> added) {
   for (auto& region : added) {
-    if (!region->dead.load(std::memory_order_acquire)) registerRegion(region.get());
+    if (!region->atPeer && !region->dead.load(std::memory_order_acquire)) {
+      hugePages_.gather(region->base, region->bytes);
+      ports_.registerRegion(region.get());
+    }
     regions_.push_back(std::move(region));
   }
-  const auto useless = [](const std::unique_ptr<Region>& region) {
-    if (!region->dead.load(std::memory_order_acquire) || region->users.load(std::memory_order_acquire) > 0) return false;
-    if (region->mr != nullptr) fi_close(&region->mr->fid);
-    return true;
-  };
-  regions_.erase(std::remove_if(regions_.begin(), regions_.end(), useless), regions_.end());
+  for (const auto& region : regions_)
+    if (region->atPeer && !region->claimed) claim(region);
+  regions_.erase(std::remove_if(regions_.begin(), regions_.end(), [this](const auto& region) { return isUseless(region); }), regions_.end());
 }
 
-void Engine::registerRegion(Region* region) {
-  if (region->bytes == 0) return;
-  const uint64_t access = FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
-  region->error = -fi_mr_reg(domain_, region->base, region->bytes, access, 0, region->key, 0, &region->mr, nullptr);
+bool Engine::isUseless(const std::shared_ptr<Region>& region) {
+  if (!region->dead.load(std::memory_order_acquire)) return false;
+  if (!region->grantedTo.empty()) revoke(region.get());
+  if (region->users.load(std::memory_order_acquire) > 0 || !region->grantedTo.empty()) return false;
+  if (region->mr != nullptr) fi_close(&region->mr->fid);
+  region->mr = nullptr;
+  if (region->atPeer) giveUp(region.get());
+  region->gone.store(true, std::memory_order_release);
+  wakeOwner();
+  return true;
 }
 
-// Takes what was given and posts as much of it, in order, as the provider takes.
-bool Engine::postSome() {
+bool Engine::takeGiven() {
   bool moved = false;
   Batch* batch;
   while (given_.pop(&batch)) {
-    batch->busy = true;
-    waiting_.push_back(batch);
+    // Whoever gave a batch had registered its regions before: they are on the list by now at the latest.
+    if (changed_.exchange(false, std::memory_order_acq_rel)) sortChanges();
     moved = true;
-  }
-  // Whoever gave a batch had registered its regions before: they are on the list by now at the latest.
-  if (moved && regionsChanged_.exchange(false, std::memory_order_acq_rel)) sortRegions();
-  while (!waiting_.empty()) {
-    batch = waiting_.front();
-    while (batch->next < batch->requests.size()) {
-      if (!hasRoom() || !startNext(batch)) return moved;
-      moved = true;
+    batch->busy = true;
+    batch->lane = batch->remote->atPeer ? batch->remote->lane : lanes_[0].get();
+    if (batch->lane == nullptr) {
+      spoil(batch, kRdmaOp, FI_ECONNABORTED);
+      endBatch(batch);
+      continue;
     }
-    waiting_.pop_front();
-    if (batch->outstanding == 0) endBatch(batch);
+    if (batch->lane->toPeer() && batch->lane->waiting.empty() && batch->lane->inFlight == 0) batch->lane->movedAt = Clock::now();
+    batch->lane->waiting.push_back(batch);
   }
   return moved;
 }
 
-bool Engine::hasRoom() const { return inFlight_ < inFlightMax_ && (inFlight_ == 0 || bytesInFlight_ < kBytesMax); }
+bool Engine::turn(Lane* lane) {
+  if (!isBusy(*lane)) return false;
+  bool moved = false;
+  if (lane->stage == Stage::kGreeting && lane->role == Role::kAsking) {
+    greet(lane);
+    moved = lane->stage == Stage::kOpen;
+  } else {
+    if (lane->role == Role::kOwn || lane->role == Role::kAsking) moved = postSome(lane);
+    // The mirror before its own: what it has just moved is then told in the same turn.
+    if (lane->role == Role::kOwn) moved = reap(lanes_[1].get()) || moved;
+    if (!lane->stuck) moved = reap(lane) || moved;
+  }
+  lane->moved = lane->moved || moved;
+  if (lane->stuck) lose(lane, EOWNERDEAD);
+  return moved;
+}
+
+// Posts as much as the provider takes, in order.
+bool Engine::postSome(Lane* lane) {
+  bool moved = false;
+  while (!lane->waiting.empty()) {
+    Batch* const batch = lane->waiting.front();
+    const Region& remote = *batch->remote;
+    if (lane->role == Role::kAsking) {
+      if (!remote.granted && !remote.dead.load(std::memory_order_acquire)) return moved;
+      if (!lane->toldAwake) sendWord(*lane, Word::kAwake);
+      lane->toldAwake = true;
+    }
+    while (batch->next < batch->requests.size()) {
+      if (!lane->hasRoom() || !startNext(batch)) return moved;
+      moved = true;
+    }
+    lane->waiting.pop_front();
+    if (batch->outstanding == 0) endBatch(batch);
+    moved = true;
+  }
+  return moved;
+}
 
 // Starts one work request; false when the provider has no room for it now.
 bool Engine::startNext(Batch* batch) {
   const WorkRequest& request = batch->requests[batch->next];
+  Lane& lane = *batch->lane;
   Region& local = *batch->local;
   Region& remote = *batch->remote;
   if (request.bytes == 0) {
@@ -401,17 +386,12 @@ bool Engine::startNext(Batch* batch) {
     spoil(batch, kRdmaOp, FI_EKEYREJECTED);
     return true;
   }
-  if (local.mr == nullptr || remote.mr == nullptr) {
+  if (local.mr == nullptr || (remote.mr == nullptr && !remote.atPeer)) {
     spoil(batch, kRdmaOp, local.error != 0 ? local.error : remote.error);
     return true;
   }
-  void* here = local.base + request.local;
-  const uint64_t there = (virtualAddresses_ ? reinterpret_cast<uint64_t>(remote.base) : 0) + request.remote;
-  const uint64_t key = fi_mr_key(remote.mr);
-  void* descriptor = fi_mr_desc(local.mr);
-  const ssize_t answer =
-      batch->isWrite ? fi_write(initiator_, here, request.bytes, descriptor, targetAddress_, there, key, batch)
-                     : fi_read(initiator_, here, request.bytes, descriptor, targetAddress_, there, key, batch);
+  const uint64_t at = remote.atPeer ? remote.at : ports_.virtualAddresses ? reinterpret_cast<uint64_t>(remote.base) : 0;
+  const ssize_t answer = lane.start(*batch, request, remote.atPeer ? remote.key : fi_mr_key(remote.mr), at);
   if (answer == -FI_EAGAIN) return false;
   if (answer != 0) {
     spoil(batch, kRdmaOp, static_cast<int32_t>(-answer));
@@ -419,10 +399,26 @@ bool Engine::startNext(Batch* batch) {
   }
   batch->next++;
   batch->outstanding++;
-  inFlight_++;
+  remote.operations++;
+  lane.inFlight++;
+  lane.readsInFlight += batch->isWrite ? 0 : 1;
   batch->bytes += request.bytes;
-  bytesInFlight_ += request.bytes;
+  lane.bytesInFlight += request.bytes;
   return true;
+}
+
+// The tcp provider of libfabric 1.17 ends a read twice, and then uses what is no more, when its endpoint is closed while
+// half of the answer is there. So what was read is waited for, or for the provider to notice that nothing more will come;
+// where a peer stands still in the middle of an answer, the endpoint stays as it is and is never looked at again.
+void Engine::settle(Lane* lane) {
+  if (options_.provider == "shm") return;
+  const auto deadline = Clock::now() + kSettleMax;
+  while (lane->readsInFlight > 0 && Clock::now() < deadline) {
+    bool moved = reap(lane);
+    if (lane->role == Role::kOwn) moved = reap(lanes_[1].get()) || moved;
+    if (!moved) sched_yield();
+  }
+  lane->stuck = lane->stuck || lane->readsInFlight > 0;
 }
 
 // Keeps the first error and posts no more of the batch.
@@ -433,43 +429,44 @@ void Engine::spoil(Batch* batch, int32_t code, int32_t error) {
   batch->error = error;
 }
 
-// Reads completions; the target's own are only read so that its endpoint makes progress.
-bool Engine::reap(fid_cq* queue, bool ours) {
+// Reads completions; those of a lane that posts nothing are only read so that its endpoint makes progress.
+bool Engine::reap(Lane* lane) {
   fi_cq_entry entries[kReap];
-  const ssize_t count = fi_cq_read(queue, entries, kReap);
-  if (count == -FI_EAGAIN || count == 0) return false;
   fi_cq_err_entry failure = {};
-  if (count < 0) {
-    if (count != -FI_EAVAIL || fi_cq_readerr(queue, &failure, 0) != 1) return false;
-    entries[0].op_context = failure.op_context;
-  }
-  if (!ours) return true;
-  for (ssize_t i = 0; i < (count < 0 ? 1 : count); i++) {
+  const ssize_t count = lane->reap(entries, kReap, &failure);
+  const bool bad = count == -FI_EAVAIL;
+  if (count <= 0 && !bad) return false;
+  if (lane->role == Role::kMirror || lane->role == Role::kServing) return true;
+  for (ssize_t i = 0; i < (bad ? 1 : count); i++) {
     auto* batch = static_cast<Batch*>(entries[i].op_context);
-    if (batch == nullptr || batch->outstanding == 0) continue;
+    if (batch == nullptr || batch == &greetBatch_ || batch->outstanding == 0) continue;
     batch->outstanding--;
     // Completions do not tell their sizes: a batch's bytes count until it has ended, or nothing is under way at all.
-    if (--inFlight_ == 0) bytesInFlight_ = 0;
-    if (count < 0) spoil(batch, kRdmaOp, failure.err);
+    if (--lane->inFlight == 0) lane->bytesInFlight = 0;
+    lane->readsInFlight -= batch->isWrite ? 0 : 1;
+    if (--batch->remote->operations == 0) releaseIfIdle(batch->remote.get());
+    if (bad) spoil(batch, kRdmaOp, failure.err);
     if (batch->outstanding > 0 || batch->next < batch->requests.size()) continue;
     // One that was spoiled between two posts still stands in the line, and ends there.
-    if (!waiting_.empty() && waiting_.front() == batch) continue;
+    if (!lane->waiting.empty() && lane->waiting.front() == batch) continue;
     endBatch(batch);
   }
   return true;
 }
 
 void Engine::endBatch(Batch* batch) {
-  Completion& record = options_.records[produced_ & (options_.slots - 1)];
-  record = {batch->id, batch->code, batch->error};
   batch->busy = false;
-  bytesInFlight_ -= std::min(bytesInFlight_, batch->bytes);
-  for (Region* region : {batch->local, batch->remote}) {
-    const bool last = region->users.fetch_sub(1, std::memory_order_acq_rel) == 1;
-    if (last && region->dead.load(std::memory_order_acquire)) regionsChanged_.store(true, std::memory_order_release);
+  if (batch->lane != nullptr) batch->lane->bytesInFlight -= std::min(batch->lane->bytesInFlight, batch->bytes);
+  batch->lane = nullptr;
+  for (auto* each : {&batch->local, &batch->remote}) {
+    const bool last = (*each)->users.fetch_sub(1, std::memory_order_acq_rel) == 1;
+    if (last && (*each)->dead.load(std::memory_order_acquire)) changed_.store(true, std::memory_order_release);
+    each->reset();
   }
+  const double id = batch->id;
+  const int32_t code = batch->code, error = batch->error;
   free_.push(batch);
-  options_.header->produced.store(++produced_, std::memory_order_release);
+  record(id, code, error);
 }
 
 }  // namespace moriarty

@@ -1,58 +1,23 @@
-// The libfabric half. One engine: two libfabric endpoints (initiator and target) in this process, one dispatcher thread that alone talks to
-// libfabric, and the queues between that thread and the owner. Nothing here knows JavaScript.
+// The libfabric half. One engine: one dispatcher thread that alone talks to libfabric, its lanes (a pair within the process,
+// and one for each connection to another process), and the queues between that thread and the owner. Nothing here knows
+// JavaScript.
 //
-//   owner thread                        dispatcher thread
+//   owner thread                        dispatcher thread                            control thread, with peers only
 //   addRegion, dropRegion  --list-->    fi_mr_reg, fi_close
-//   post: keys, bounds     --ring-->    fi_write / fi_read, both completion queues polled
+//   connect                --list-->    a lane; hello, claims, revocations  <-----   frames, connections that are gone
+//   post: keys, bounds     --ring-->    fi_write / fi_read, completion queues polled
 //   reads the ring         <--ring--    one record for each batch
 #pragma once
 
-#include <rdma/fabric.h>
-#include <rdma/fi_cm.h>
-#include <rdma/fi_domain.h>
-#include <rdma/fi_endpoint.h>
-#include <rdma/fi_rma.h>
-
-#include <atomic>
+#include <array>
 #include <condition_variable>
-#include <cstdint>
-#include <deque>
-#include <memory>
 #include <mutex>
-#include <string>
 #include <thread>
-#include <unordered_map>
-#include <vector>
 
-#include "fabric.hpp"
+#include "control.hpp"
+#include "lane.hpp"
 
 namespace moriarty {
-
-struct Region {
-  uint8_t* base = nullptr;
-  uint64_t bytes = 0;
-  uint64_t key = 0;
-  std::atomic<bool> dead{false};
-  std::atomic<uint32_t> users{0};  // batches that name it and have not ended
-  // The dispatcher's.
-  fid_mr* mr = nullptr;
-  int error = 0;
-};
-
-// One batch on its way. `context` of every operation leads back to it.
-struct Batch {
-  double id = 0;
-  bool isWrite = false;
-  bool busy = false;  // the dispatcher's, from taken to ended
-  Region* local = nullptr;
-  Region* remote = nullptr;
-  std::vector<WorkRequest> requests;
-  size_t next = 0;          // first work request that is not posted
-  uint32_t outstanding = 0; // posted and not completed
-  uint64_t bytes = 0;       // posted
-  int32_t code = kSuccess;
-  int32_t error = 0;
-};
 
 // One producer, one consumer, a power of two of slots.
 template <typename T>
@@ -82,45 +47,94 @@ class Ring {
   alignas(64) std::atomic<uint32_t> tail_{0};
 };
 
-class Engine final : public Fabric {
+class Engine final : public Fabric, private ControlListener {
  public:
   explicit Engine(const EngineOptions& options);
   ~Engine() override;
 
   uint64_t addRegion(uint64_t start, uint64_t end) override;
-  void dropRegion(uint64_t key) override;
-  Refusal post(uint64_t localKey, uint64_t remoteKey, bool isWrite, uint32_t count, double id) override;
-  void beginClose() override;
   bool join() override;
+  Door door() const override;
+  uint32_t connect(const Door& door) override;
+  void disconnect(uint32_t peer) override;
+  std::shared_ptr<const Peer> peer(uint32_t number) const override;
+  uint64_t addPeerRegion(uint32_t peer, uint32_t id, uint64_t at, uint64_t bytes) override;
 
  private:
-  void touchRegions();
-  void rouse();
-  // The dispatcher's thread.
+  // What the owner wants done about a connection.
+  struct Wish {
+    uint32_t number;
+    std::shared_ptr<Peer> peer;  // null: it is to end
+    Door door;
+  };
+
+  void take(const Order& order, std::vector<WorkRequest>* requests) override;
+  void rouse() override;
+  void regionDropped() override { touch(); }
+  void touch();
+  void addArea(std::shared_ptr<Region> region);
+
+  // The control thread's.
+  bool note(Note note) override;
+  void tick() override;
+
+  // The dispatcher's thread: engine.cpp.
   void run();
   int open();
-  int openEndpoint(fid_ep** ep, fid_cq** cq);
+  int openLane(Lane* lane);
   int introduce();
-  void forgetName(fid_ep* end);
   void shut();
-  void sortRegions();
-  void registerRegion(Region* region);
-  bool postSome();
+  void endAll();
+  void sortChanges();
+  void sortRegions(std::vector<std::shared_ptr<Region>> added);
+  bool isUseless(const std::shared_ptr<Region>& region);
+  bool takeGiven();
+  bool turn(Lane* lane);
+  bool postSome(Lane* lane);
   bool startNext(Batch* batch);
-  bool reap(fid_cq* queue, bool ours);
+  bool reap(Lane* lane);
+  void settle(Lane* lane);
   void spoil(Batch* batch, int32_t code, int32_t error);
   void endBatch(Batch* batch);
-  void sleepUntilWork();
+  bool ownIsBusy() const;
+  bool isBusy(const Lane& lane) const;
   bool hasWork() const;
-  bool hasRoom() const;
+  void rest(int idle);
+  void sleepUntilWork();
+
+  // The dispatcher's thread: peers.cpp.
+  int openDoor();
+  void startDialling(Wish wish);
+  void heed(Note* note);
+  void heedServing(Lane* lane, const Frame& frame);
+  void heedAsking(Lane* lane, const Frame& frame);
+  void heedGrant(Lane* lane, Region* region, const Frame& grant);
+  void serve(uint32_t link, const Hello& hello);
+  bool isFit(const Hello& hello) const;
+  Frame helloTo(const std::string& key, const Lane& lane) const;
+  void greet(Lane* lane);
+  void claim(const std::shared_ptr<Region>& region);
+  void answerClaim(Lane* lane, const Frame& claim);
+  void revoke(Region* region);
+  void releaseIfIdle(Region* region);
+  void giveUp(Region* region);
+  void sendWord(const Lane& lane, Word word, uint64_t id = 0);
+  void lose(Lane* lane, int error);
+  void sweepLost();
+  void checkPatience();
+  void quietPeers();
+  void drain();
+  void sayBye();
+  Lane* laneOf(uint32_t link) const;
+  Lane* askingLane(uint32_t peer) const;
 
   std::thread thread_;
+  const HugePages hugePages_;
 
   // The owner's.
-  std::unordered_map<uint64_t, Region*> live_;
-  uint64_t nextKey_ = 1;
-  uint32_t posted_ = 0;
-  std::vector<Batch*> spare_;  // taken for a batch that was then refused
+  std::unordered_map<uint32_t, std::shared_ptr<Peer>> peers_;
+  uint32_t nextPeer_ = 1;
+  std::map<std::array<uint64_t, 4>, uint64_t> known_;  // what was asked for of a peer's region, and its key
 
   // Between the two.
   std::vector<std::unique_ptr<Batch>> batches_;
@@ -129,32 +143,33 @@ class Engine final : public Fabric {
   std::mutex mutex_;
   std::condition_variable wake_;
   std::atomic<bool> asleep_{false};
-  std::atomic<bool> closing_{false};
-  std::atomic<bool> regionsChanged_{false};
-  std::vector<std::unique_ptr<Region>> added_;  // under mutex_
+  std::atomic<bool> changed_{false};
+  // Under mutex_.
+  std::vector<std::shared_ptr<Region>> added_;
+  std::vector<Wish> wishes_;
+  std::vector<Note> notes_;
+  std::set<uint32_t> goneLinks_;
 
-  // The dispatcher's.
-  std::vector<std::unique_ptr<Region>> regions_;
-  std::deque<Batch*> waiting_;  // not yet posted to the end, in order
-  size_t inFlight_ = 0;         // operations
-  uint64_t bytesInFlight_ = 0;
-  size_t inFlightMax_ = 0;      // as many as a completion queue holds
-  uint32_t produced_ = 0;
-  bool virtualAddresses_ = false;
-  fi_info* info_ = nullptr;
-  fid_fabric* fabric_ = nullptr;
-  fid_domain* domain_ = nullptr;
-  fid_av* av_ = nullptr;
-  fid_cq* initiatorQueue_ = nullptr;
-  fid_cq* targetQueue_ = nullptr;
-  fid_ep* initiator_ = nullptr;
-  fid_ep* target_ = nullptr;
-  fi_addr_t targetAddress_ = FI_ADDR_UNSPEC;
+  // The dispatcher's; door_ is written before the engine is open, and never again.
+  Door door_;
+  Ports ports_;
+  std::vector<std::unique_ptr<Lane>> lanes_;  // the first two are the pair within the process
+  std::vector<std::unique_ptr<Lane>> lost_;
+  std::vector<std::shared_ptr<Region>> regions_;
+  std::shared_ptr<Region> greeting_;  // where a peer writes its first byte, and from where ours comes
+  Batch greetBatch_;
+  alignas(64) uint8_t greetBytes_[2] = {};
+  std::unique_ptr<Control> control_;
+  Rescue rescue_;
+  uint32_t turns_ = 0;
+  bool leaked_ = false;   // an endpoint could not be closed
+  bool exposed_ = false;  // a peer that does not answer may still write to the memory
 };
 
-// The hints with which engine and baseline ask for a provider; freed by the caller with fi_freeinfo. Null without memory.
-fi_info* hintsFor(const std::string& provider);
-// fi_getinfo with these hints: over loopback for tcp, without a node for shm.
-int findProvider(const std::string& provider, fi_info** found);
+// How long a first byte within the process may take; how long a peer may take from our hello to it, on a machine that has
+// much else to do; and how long its answers at the end.
+constexpr std::chrono::seconds kIntroduceMax(10);
+constexpr std::chrono::seconds kMeetMax(30);
+constexpr std::chrono::seconds kDrainMax(2);
 
 }  // namespace moriarty

@@ -81,12 +81,7 @@ MoriEngine::~MoriEngine() {
 }
 
 uint64_t MoriEngine::addSpan(Registration* registration, uint64_t offset, uint64_t bytes) {
-  auto span = std::make_shared<Span>();
-  span->registration = registration;
-  span->offset = offset;
-  span->bytes = bytes;
-  live_.emplace(nextKey_, std::move(span));
-  return nextKey_++;
+  return keep(std::make_shared<Span>(registration, offset, bytes));
 }
 
 uint64_t MoriEngine::addRegion(uint64_t start, uint64_t end) { return addSpan(registrations_[0].get(), start, end - start); }
@@ -107,45 +102,23 @@ uint64_t MoriEngine::addDeviceRegion(uint64_t pointer, uint64_t bytes, int32_t d
   return addSpan(registrations_.back().get(), 0, bytes);
 }
 
-void MoriEngine::dropRegion(uint64_t key) {
-  const auto found = live_.find(key);
-  if (found == live_.end()) return;
-  found->second->dead.store(true, std::memory_order_release);
-  live_.erase(found);
-}
-
-Refusal MoriEngine::post(uint64_t localKey, uint64_t remoteKey, bool isWrite, uint32_t count, double id) {
-  if (state() != kOpen || closing_.load(std::memory_order_relaxed)) return kNotOpen;
-  if (count > options_.runsMax) return kTooLong;
-  const auto local = live_.find(localKey);
-  const auto remote = live_.find(remoteKey);
-  if (local == live_.end() || remote == live_.end()) return kDeadKey;
-  // A record must be free for its end, or that end could be lost.
-  if (posted_ - options_.header->consumed.load(std::memory_order_acquire) >= options_.slots) return kFull;
-  auto flight = std::make_unique<Flight>();
-  if (!readStaged(count, local->second->bytes, remote->second->bytes, &flight->requests)) return kOutOfRange;
+void MoriEngine::take(const Order& order, std::vector<WorkRequest>* requests) {
+  auto flight = std::make_unique<Flight>(order);
+  flight->requests.swap(*requests);
   for (WorkRequest& request : flight->requests) {
-    request.local += local->second->offset;
-    request.remote += remote->second->offset;
+    request.local += flight->local->offset;
+    request.remote += flight->remote->offset;
   }
-  flight->id = id;
-  flight->isWrite = isWrite;
-  flight->local = local->second;
-  flight->remote = remote->second;
-  posted_++;
   {
     std::lock_guard<std::mutex> lock(givenMutex_);
     given_.push_back(std::move(flight));
   }
   givenWake_.notify_one();
-  return kTaken;
 }
 
-void MoriEngine::beginClose() {
-  {
-    std::lock_guard<std::mutex> lock(givenMutex_);
-    closing_.store(true, std::memory_order_release);
-  }
+void MoriEngine::rouse() {
+  // Whoever has just looked and found nothing waits by the time that this has the lock.
+  { std::lock_guard<std::mutex> lock(givenMutex_); }
   givenWake_.notify_one();
 }
 
@@ -166,7 +139,6 @@ bool MoriEngine::join() {
 // The dispatcher's thread from here on.
 
 void MoriEngine::run() {
-  Header& header = *options_.header;
   try {
     open();
     watcher_ = std::thread([this] { watch(); });
@@ -196,18 +168,17 @@ void MoriEngine::run() {
   // With the engines go their memory regions, and then nothing can land any more. MoRI tells nobody what it leaves.
   shut();
   for (auto* left : {&flying_, &launched_})
-    for (const auto& flight : *left) record(*flight, kBadState, 0);
+    for (const auto& flight : *left) record(flight->id, kBadState, 0);
   std::lock_guard<std::mutex> lock(givenMutex_);
-  for (const auto& flight : given_) record(*flight, kBadState, 0);
+  for (const auto& flight : given_) record(flight->id, kBadState, 0);
   given_.clear();
-  header.state.store(kClosed, std::memory_order_release);
+  tellState(kClosed);
 }
 
 void MoriEngine::tell(State state, int32_t error) {
   std::lock_guard<std::mutex> lock(givenMutex_);
   if (abandoned_) return;
-  options_.header->openError = error;
-  options_.header->state.store(state, std::memory_order_release);
+  tellState(state, error);
 }
 
 // The order in which MoRI learns of things: a backend knows nothing that came before it.
@@ -347,25 +318,20 @@ void MoriEngine::watch() {
 
 bool MoriEngine::ended(Flight& flight) {
   if (flight.status == nullptr) {
-    record(flight, flight.code, flight.error);
+    record(flight.id, flight.code, flight.error);
     return true;
   }
   const StatusCode code = flight.status->Code();
   if (!over(code)) return false;
   if (code == StatusCode::SUCCESS) {
     recycle(flight.status);
-    record(flight, kSuccess, 0);
+    record(flight.id, kSuccess, 0);
   } else if (code == StatusCode::INIT) {
-    record(flight, kRdmaOp, keepText("MORI-STATUS MoRI-IO did not begin the transfer"));
+    record(flight.id, kRdmaOp, keepText("MORI-STATUS MoRI-IO did not begin the transfer"));
   } else {
-    record(flight, static_cast<int32_t>(code), keepText(flight.status->Message()));
+    record(flight.id, static_cast<int32_t>(code), keepText(flight.status->Message()));
   }
   return true;
-}
-
-void MoriEngine::record(const Flight& flight, int32_t code, int32_t error) {
-  options_.records[produced_ & (options_.slots - 1)] = {flight.id, code, error};
-  options_.header->produced.store(++produced_, std::memory_order_release);
 }
 
 void MoriEngine::recycle(TransferStatus* status) {

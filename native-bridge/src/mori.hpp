@@ -38,18 +38,29 @@ struct Registration {
 };
 
 // A range of a registration; what a key names.
-struct Span {
-  Registration* registration = nullptr;
-  uint64_t offset = 0;
-  uint64_t bytes = 0;
-  std::atomic<bool> dead{false};
+struct Span final : Area {
+  Span(Registration* of, uint64_t from, uint64_t size) : Area(size, false), registration(of), offset(from) {}
+  bool isGone() const override { return users.load(std::memory_order_acquire) == 0; }
+  Registration* const registration;
+  const uint64_t offset;
+  std::atomic<uint32_t> users{0};  // flights that name it
 };
 
 struct Flight {
-  double id = 0;
-  bool isWrite = false;
-  std::shared_ptr<Span> local;
-  std::shared_ptr<Span> remote;
+  explicit Flight(const Order& order)
+      : id(order.id), isWrite(order.isWrite), local(std::static_pointer_cast<Span>(order.local)), remote(std::static_pointer_cast<Span>(order.remote)) {
+    for (const auto& span : {local, remote}) span->users.fetch_add(1, std::memory_order_relaxed);
+  }
+  ~Flight() {
+    for (const auto& span : {local, remote}) span->users.fetch_sub(1, std::memory_order_release);
+  }
+  Flight(const Flight&) = delete;
+  Flight& operator=(const Flight&) = delete;
+
+  const double id;
+  const bool isWrite;
+  const std::shared_ptr<Span> local;
+  const std::shared_ptr<Span> remote;
   std::vector<WorkRequest> requests;
   mori::io::TransferStatus* status = nullptr;  // null: it has ended as `code` and `error` say
   int32_t code = kSuccess;
@@ -63,12 +74,12 @@ class MoriEngine final : public Fabric {
 
   uint64_t addRegion(uint64_t start, uint64_t end) override;
   uint64_t addDeviceRegion(uint64_t pointer, uint64_t bytes, int32_t device) override;
-  void dropRegion(uint64_t key) override;
-  Refusal post(uint64_t localKey, uint64_t remoteKey, bool isWrite, uint32_t count, double id) override;
-  void beginClose() override;
   bool join() override;
 
  private:
+  void take(const Order& order, std::vector<WorkRequest>* requests) override;
+  void regionDropped() override {}  // the memory stays registered, and each flight looks at its spans
+  void rouse() override;
   uint64_t addSpan(Registration* registration, uint64_t offset, uint64_t bytes);
   // The dispatcher's thread.
   void run();
@@ -85,21 +96,16 @@ class MoriEngine final : public Fabric {
   void watch();
   // Whose thread it is then: the completion thread's, and after that has ended the dispatcher's.
   bool ended(Flight& flight);
-  void record(const Flight& flight, int32_t code, int32_t error);
   void recycle(mori::io::TransferStatus* status);
   mori::io::TransferStatus* freshStatus();
 
   std::thread dispatcher_;
-  std::atomic<bool> closing_{false};
   // Under givenMutex_: whether MoRI may have the memory, and whether nobody waits for the dispatcher any more.
   bool exposed_ = false;
   bool abandoned_ = false;
 
   // The owner's.
-  std::unordered_map<uint64_t, std::shared_ptr<Span>> live_;
   std::vector<std::unique_ptr<Registration>> registrations_;  // the first is the memory of JavaScript
-  uint64_t nextKey_ = 1;
-  uint32_t posted_ = 0;
 
   std::mutex givenMutex_;
   std::condition_variable givenWake_;
@@ -124,7 +130,6 @@ class MoriEngine final : public Fabric {
 
   // The completion thread's.
   std::vector<std::unique_ptr<Flight>> flying_;
-  uint32_t produced_ = 0;
 };
 
 // Why MoRI must not be called, since it would end the process; empty when nothing speaks against it.

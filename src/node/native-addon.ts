@@ -17,6 +17,9 @@ export interface NativeAddon {
     control: ArrayBuffer,
     slots: number,
     runsMax: number,
+    /** Dotted IPv4 at which other processes may ask for the engine; empty: none may. */
+    host: string,
+    patienceMillis: number,
   ): EngineHandle;
   addRegion(engine: EngineHandle, start: number, end: number): number;
   /** The key of GPU memory; 0 when this half has none, or the place cannot be registered. */
@@ -31,6 +34,23 @@ export interface NativeAddon {
     count: number,
     id: number,
   ): number;
+  /** Whether nobody, here or in another process, can touch any more what the key named. */
+  isGone(engine: EngineHandle, key: number): boolean;
+  /** `wake` is called on this thread once after each `arm`, when something has ended or changed. */
+  setWaker(engine: EngineHandle, wake: () => void): void;
+  arm(engine: EngineHandle): void;
+  /** Whether the event loop stays alive for the waker; at first it does not. */
+  holdLoop(engine: EngineHandle, held: boolean): void;
+  /** Where others can ask for the engine; null when they cannot. */
+  door(engine: EngineHandle): { readonly key: string; readonly host: string; readonly port: number } | null;
+  addressOf(engine: EngineHandle, start: number): bigint;
+  /** The number of a connection that is being made; 0 when there can be none. */
+  connect(engine: EngineHandle, key: string, host: string, port: number): number;
+  disconnect(engine: EngineHandle, peer: number): void;
+  /** One of STATE, and for errorText what ended it. */
+  peerState(engine: EngineHandle, peer: number): { readonly state: number; readonly error: number };
+  /** The key of a region that the peer's engine registered as `id`; 0 when there is no such connection. */
+  addPeerRegion(engine: EngineHandle, peer: number, id: number, address: bigint, bytes: number): number;
   close(engine: EngineHandle): void;
   /** True when the engine had ended; its buffers are free then. */
   release(engine: EngineHandle): boolean;
@@ -46,7 +66,7 @@ export interface EngineHandle {
 }
 
 /** Layout of the control block and list of functions; the addon must say the same number. */
-const INTERFACE = 2;
+const INTERFACE = 3;
 
 export const REFUSAL = { none: 0, outOfRange: 1, deadKey: 2, full: 3, notOpen: 4, tooLong: 5 } as const;
 export const STATE = { opening: 0, open: 1, failed: 2, closed: 3 } as const;

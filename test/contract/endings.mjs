@@ -3,6 +3,7 @@
 // Plain JavaScript on the built code: a worker has no loader for anything else.
 import { readdirSync, readFileSync } from 'node:fs';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
+import { openNativeEngine } from '../../dist/node/native-engine.js';
 import { openNativeFabric } from '../../dist/node/native-fabric.js';
 
 const BYTES = 64 * 1024 * 1024;
@@ -43,6 +44,18 @@ function busy(provider) {
   keepBusy(fabric);
   waitFor(fabric, 1);
   return fabric;
+}
+
+/** An engine whose completions are delivered, with `batches` on their way. */
+async function deliver(provider, batches, ended) {
+  const memory = wasmBytes();
+  const opened = await openNativeEngine({ provider, memory, runsMax: 64 });
+  if (opened.engine === null) throw new TypeError(opened.reason);
+  const { engine } = opened;
+  const [from, to] = [engine.registerMemory(0, HALF), engine.registerMemory(HALF, BYTES)];
+  engine.onCompletions(ended);
+  for (let id = 0; id < batches; id++) engine.post(from, to, 'write', [0, 0, HALF], id);
+  return engine;
 }
 
 function threads() {
@@ -177,6 +190,33 @@ const WAYS = {
     tell(provider === 'mori' ? { gone } : { gone, more: during - before, left: threads() - before });
   },
 
+  /** Nothing is in flight: whoever waits for completions does not keep the event loop alive. */
+  async 'deliver nothing'(provider) {
+    await deliver(provider, 0, () => {});
+    tell({ idle: true });
+  },
+
+  /** And something is: nothing else keeps it alive. */
+  async 'deliver all'(provider) {
+    let delivered = 0;
+    const engine = await deliver(provider, BATCHES, (ended) => {
+      delivered += ended.length;
+      if (delivered === BATCHES) tell({ delivered, inFlight: engine.inFlight });
+    });
+  },
+
+  /** The function that the dispatcher calls goes with the worker's environment, while it is being called. */
+  async 'deliver to a worker that is ended'(provider) {
+    const worker = new Worker(new URL(import.meta.url), { workerData: { provider, delivers: true } });
+    await new Promise((resolve) => worker.once('message', resolve));
+    await worker.terminate();
+    let delivered = 0;
+    await deliver(provider, BATCHES, (ended) => {
+      delivered += ended.length;
+      if (delivered === BATCHES) tell({ delivered });
+    });
+  },
+
   /** A worker that is ended in the middle, another one that goes by itself, and our own engine besides. */
   async workers(provider) {
     const ours = open(provider, wasmBytes());
@@ -195,6 +235,8 @@ const WAYS = {
 
 if (isMainThread) {
   await WAYS[process.argv[2]](process.argv[3]);
+} else if (workerData.delivers) {
+  await deliver(workerData.provider, 1000, () => parentPort.postMessage('busy'));
 } else {
   busy(workerData.provider);
   parentPort.postMessage('busy');

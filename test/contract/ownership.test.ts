@@ -57,29 +57,32 @@ describe.each(NATIVE_PROVIDERS)('native %s', (provider) => {
       expect(fabric.poll().length).toBeLessThan(8);
     });
 
-    test('close while busy: every batch ends once, and nothing moves any more', async () => {
-      const memory = new Uint8Array(32 * MIB);
-      const fabric = open(memory);
-      const connection = halves(fabric, memory);
-      for (let id = 0; id < 300; id++) fabric.post(connection, 'write', [0, 0, 16 * MIB], id);
-      const early = all(fabric, 1);
-      await fabric.close();
-      memory.fill(0);
-      const ended = [...early, ...fabric.poll()];
-      expect(ended.map(({ id }) => id).sort((a, b) => a - b)).toEqual(
-        Array.from({ length: 300 }, (_, id) => id),
-      );
-      const codes = new Set(ended.map(({ code }) => code));
-      expect(codes).toEqual(new Set([StatusCode.SUCCESS, StatusCode.ERR_BAD_STATE]));
-      await new Promise((resolve) => setTimeout(resolve, 30));
-      expect(memory.every((byte) => byte === 0)).toBe(true);
-      fabric.post(connection, 'write', [0, 0, 1], 1000);
-      expect(fabric.poll()).toEqual([
-        { id: 1000, code: StatusCode.ERR_BAD_STATE, message: 'the fabric is closed' },
-      ]);
-      expect(() => fabric.registerMemory(1, 0, 1)).toThrow(UsageError);
-      fabric.deregisterMemory(connection.target);
-    });
+    test.each(['write', 'read'] as const)(
+      'close while busy with %ss: every batch ends once, and nothing moves any more',
+      async (operation) => {
+        const memory = new Uint8Array(32 * MIB);
+        const fabric = open(memory);
+        const connection = halves(fabric, memory);
+        for (let id = 0; id < 300; id++) fabric.post(connection, operation, [0, 0, 16 * MIB], id);
+        const early = all(fabric, 1);
+        await fabric.close();
+        memory.fill(0);
+        const ended = [...early, ...fabric.poll()];
+        expect(ended.map(({ id }) => id).sort((a, b) => a - b)).toEqual(
+          Array.from({ length: 300 }, (_, id) => id),
+        );
+        const codes = new Set(ended.map(({ code }) => code));
+        expect(codes).toEqual(new Set([StatusCode.SUCCESS, StatusCode.ERR_BAD_STATE]));
+        await new Promise((resolve) => setTimeout(resolve, 30));
+        expect(memory.every((byte) => byte === 0)).toBe(true);
+        fabric.post(connection, operation, [0, 0, 1], 1000);
+        expect(fabric.poll()).toEqual([
+          { id: 1000, code: StatusCode.ERR_BAD_STATE, message: 'the fabric is closed' },
+        ]);
+        expect(() => fabric.registerMemory(1, 0, 1)).toThrow(UsageError);
+        fabric.deregisterMemory(connection.target);
+      },
+    );
 
     test('a region taken back in mid-flight: its batches end once, later ones are refused', () => {
       const memory = new Uint8Array(32 * MIB);
@@ -203,13 +206,13 @@ describe.skipIf(found.addon === null)('the addon by itself', () => {
 
   test.each([
     ['no arguments', []],
-    ['a provider that is no text', [1, new ArrayBuffer(64), new ArrayBuffer(65_536), 2, 1]],
-    ['a memory that is no buffer', ['shm', {}, new ArrayBuffer(65_536), 2, 1]],
-    ['an empty memory', ['shm', new ArrayBuffer(0), new ArrayBuffer(65_536), 2, 1]],
-    ['a control block that is too short', ['shm', new ArrayBuffer(64), new ArrayBuffer(240), 2, 1]],
-    ['slots that are no power of two', ['shm', new ArrayBuffer(64), new ArrayBuffer(65_536), 3, 1]],
-    ['slots without end', ['shm', new ArrayBuffer(64), new ArrayBuffer(65_536), 2 ** 40, 1]],
-    ['no runs', ['shm', new ArrayBuffer(64), new ArrayBuffer(65_536), 2, 0]],
+    ['a provider that is no text', [1, new ArrayBuffer(64), new ArrayBuffer(65_536), 2, 1, '', 1000]],
+    ['a memory that is no buffer', ['shm', {}, new ArrayBuffer(65_536), 2, 1, '', 1000]],
+    ['an empty memory', ['shm', new ArrayBuffer(0), new ArrayBuffer(65_536), 2, 1, '', 1000]],
+    ['a control block that is too short', ['shm', new ArrayBuffer(64), new ArrayBuffer(240), 2, 1, '', 1000]],
+    ['slots that are no power of two', ['shm', new ArrayBuffer(64), new ArrayBuffer(65_536), 3, 1, '', 1000]],
+    ['slots without end', ['shm', new ArrayBuffer(64), new ArrayBuffer(65_536), 2 ** 40, 1, '', 1000]],
+    ['no runs', ['shm', new ArrayBuffer(64), new ArrayBuffer(65_536), 2, 0, '', 1000]],
   ])('refuses to open with %s', (_, args) => {
     expect(() => Reflect.apply(addon.open, addon, args)).toThrow(TypeError);
   });
@@ -225,7 +228,7 @@ describe.skipIf(found.addon === null)('the addon by itself', () => {
 
   test('an unknown provider is said to be unknown', () => {
     const control = new ArrayBuffer(192 + 2 * 16 + 24);
-    const engine = addon.open('no-such-provider', new ArrayBuffer(64), control, 2, 1);
+    const engine = addon.open('no-such-provider', new ArrayBuffer(64), control, 2, 1, '', 1000);
     const header = new Int32Array(control, 0, 48);
     while (Atomics.load(header, 0) === 0) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1);
     expect(header[0]).toBe(2);

@@ -84,7 +84,8 @@ describe('check', () => {
   test('the library as it is breaks what the sound engine keeps, and the line names the engine', () => {
     const { code, out } = run('check', '--engine', 'mori', '--first', '--seeds', '500', '--json');
     expect(code).toBe(1);
-    const [violation] = (JSON.parse(out) as { violations: { invariant: string; replay: string }[] }).violations;
+    const [violation] = (JSON.parse(out) as { violations: { invariant: string; replay: string }[] })
+      .violations;
     const again = run('replay', violation!.replay.split(' ').at(-1)!, '--json');
     expect(again.code).toBe(1);
     expect(JSON.parse(again.out)).toMatchObject({ violation: { invariant: violation!.invariant } });
