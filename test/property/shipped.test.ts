@@ -84,7 +84,7 @@ describe.each(['write', 'read'] as const)('in %s mode', (mode) => {
     };
     let fenced = 0;
     let rebuilt = 0;
-    for (let seed = 0; seed < 2000; seed++) {
+    for (let seed = 0; seed < 3000; seed++) {
       const { result, told } = runCase(scenario, seed, null);
       if (result.violation !== null) throw new Error(`${JSON.stringify(result.violation)}; ${told}`);
       fenced += result.goals.get('revoke-fenced') ?? 0;
