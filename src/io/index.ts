@@ -96,6 +96,7 @@ export {
   waitAll,
   waitFor,
 } from './loopback.ts';
+export { type SimulatedMachine, simulateMachine } from './machine-sim.ts';
 export { INSTANT, NICS, type NicTimes } from './profiles.ts';
 export { type Environment, type NicLimits, RDMA_DEFAULTS, type RdmaBackendConfig } from './rdma-config.ts';
 export type { BatchEntries } from './submission.ts';

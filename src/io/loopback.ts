@@ -6,6 +6,7 @@ import type { GpuCopy, Host, Machine } from './engine/host.ts';
 import { answered, atTime, complete, serve, timerFired, unanswered } from './engine/inputs.ts';
 import type { IOEngine } from './engine/state.ts';
 import { beginWait, stepWait } from './engine/wait.ts';
+import { simulateMachine } from './machine-sim.ts';
 import { INSTANT, type NicTimes } from './profiles.ts';
 import { type StatusList, type TransferStatus, waitAllAtDeadline, waitAllPoll } from './transfer-status.ts';
 import { landNext } from './verbs-land.ts';
@@ -53,6 +54,7 @@ const NANOS_IN_MILLI = 1_000_000;
 export function createLoopback(options: LoopbackOptions = {}): Loopback {
   const { times = INSTANT, nics = 1, gpus = 1 } = options;
   const buffers = new Map<bigint, Uint8Array>();
+  const nicNames = Array.from({ length: nics }, (_, nic) => `nic${nic}`);
   const move = (source: SimRegion, target: SimRegion, runs: Float64Array, count: number): boolean => {
     moveRuns(buffers.get(source.address)!, buffers.get(target.address)!, runs, count);
     return true;
@@ -60,7 +62,7 @@ export function createLoopback(options: LoopbackOptions = {}): Loopback {
   return {
     sim: createVerbs(times, move),
     engines: [],
-    machine: machineOf(nics, gpus),
+    machine: simulateMachine({ name: 'loopback', nics: nicNames, gpus, peerAccess: true }),
     log: [],
     buffers,
     addresses: new Map(),
@@ -75,28 +77,6 @@ function moveRuns(from: Uint8Array, to: Uint8Array, runs: ArrayLike<number>, cou
   for (let at = 0; at < count * 3; at += 3) {
     to.set(from.subarray(runs[at], runs[at] + runs[at + 2]), runs[at + 1]);
   }
-}
-
-function machineOf(nics: number, gpus: number): Machine {
-  const limits = { maxQpWr: 16_384, maxSge: 30, maxCqe: 65_536, maxMessageBytes: 2 ** 31 } as const;
-  return {
-    nodeId: 'loopback',
-    hostname: 'loopback',
-    pid: 1,
-    nics: Array.from({ length: nics }, (_, nic) => ({
-      name: `nic${nic}`,
-      gbps: 400,
-      numaNode: 0,
-      limits: { ...limits, vendor: 'mellanox' },
-    })),
-    gpus: Array.from({ length: gpus }, (_, gpu) => ({
-      busId: `0000:${(gpu + 1).toString(16).padStart(2, '0')}:00.0`,
-      numaNode: 0,
-      nics: [gpu % Math.max(nics, 1)],
-      fabricCapable: false,
-    })),
-    peerAccess: () => true,
-  };
 }
 
 export type LoopbackEngineOptions = Omit<Partial<EngineOptions>, 'key' | 'hostPort'>;

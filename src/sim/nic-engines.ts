@@ -10,10 +10,11 @@ import {
   registerMemory,
   registerRemoteEngine,
 } from '../io/engine/engine.ts';
-import type { Host, Machine } from '../io/engine/host.ts';
+import type { Host } from '../io/engine/host.ts';
 import { answeredInProcess, serveInProcess, unanswered } from '../io/engine/inputs.ts';
 import type { IOEngine, Session } from '../io/engine/state.ts';
 import type { Fidelity } from '../io/engine/surprises.ts';
+import { simulateMachine } from '../io/machine-sim.ts';
 import { RDMA_DEFAULTS } from '../io/rdma-config.ts';
 import type { VerbsPart } from '../io/verbs-sim.ts';
 import type { Setup } from './draws.ts';
@@ -63,7 +64,7 @@ export function createRankEngine(spec: EngineSpec): RankEngine {
     key: name,
     host: '127.0.0.1',
     port: LISTEN_PORT + actor,
-    machine: machineOf(name),
+    machine: simulateMachine({ name, nics: [name], gpus: 1, peerAccess: false }),
     hostPort: hostOf(spec, () => engine),
     fidelity,
   });
@@ -79,24 +80,6 @@ export function createRankEngine(spec: EngineSpec): RankEngine {
   believe(refusal === null, 'INV-NIC-2', `rank ${name} has no RDMA backend: ${refusal}`);
   const memory = register(engine, regionStart, regionEnd);
   return { actor, engine, memory, sessions: new Map(), loans: new Map(), open: new Map(), nextTransfer: 0 };
-}
-
-function machineOf(name: string): Machine {
-  const limits = {
-    maxQpWr: 16_384,
-    maxSge: 30,
-    maxCqe: 65_536,
-    maxMessageBytes: 2 ** 31,
-    vendor: 'mellanox',
-  } as const;
-  return {
-    nodeId: `node-${name}`,
-    hostname: `host-${name}`,
-    pid: 1,
-    nics: [{ name, gbps: 400, numaNode: 0, limits }],
-    gpus: [{ busId: '0000:01:00.0', numaNode: 0, nics: [0], fabricCapable: false }],
-    peerAccess: () => false,
-  };
 }
 
 /** The control plane answers at once: what a handshake may meet is the connector's own messages' matter. */

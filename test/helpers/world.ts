@@ -4,7 +4,7 @@ import { type ChoicePolicy, IN_TURN } from '../../src/proxy/choose.ts';
 import { instantiateKernels } from '../../src/sim/load-kernels.ts';
 import { CHECK_PAGES, CHECK_SIZES, createWorldMemory, type WorldMemory } from '../../src/sim/memory.ts';
 import { type Run, runSeed } from '../../src/sim/run.ts';
-import type { Hazards, Scenario } from '../../src/sim/scenario.ts';
+import { type Hazards, type Scenario, SHIPPED_MIX } from '../../src/sim/scenario.ts';
 
 /** What tests that run whole clusters share. */
 
@@ -22,6 +22,17 @@ export const NO_HAZARDS: Hazards = {
   crashes: false,
   nic: [],
   longDelays: false,
+};
+
+/** One P and one D with a single rank each, one queue pair, WRITE: where a story has one thread. */
+export const ONE_OF_EACH: Scenario = {
+  ...SHIPPED_MIX,
+  mode: 'write',
+  prefillInstances: 1,
+  decodeInstances: 1,
+  prefillTp: [1],
+  decodeTp: [1],
+  queuePairsMax: 1,
 };
 
 /** One schedule of a scenario with somebody else's connector, and perhaps policy, in it. */

@@ -3,7 +3,7 @@ import { runSeed, runTape } from '../../src/sim/run.ts';
 import { type Scenario, SHIPPED_MIX } from '../../src/sim/scenario.ts';
 import { readTape } from '../../src/sim/tape.ts';
 import { plantInEffects } from '../canary/plant.ts';
-import { NO_HAZARDS, newMemory, runConnector } from '../helpers/world.ts';
+import { NO_HAZARDS, newMemory, ONE_OF_EACH, runConnector } from '../helpers/world.ts';
 
 // What the property suite has found in the shipped connector, the scheduler and the judges, each shrunk.
 
@@ -11,15 +11,9 @@ const memory = newMemory();
 
 /** One P and one D with little of everything. */
 const TINY: Scenario = {
-  ...SHIPPED_MIX,
-  mode: 'write',
-  prefillInstances: 1,
-  decodeInstances: 1,
-  prefillTp: [1],
-  decodeTp: [1],
+  ...ONE_OF_EACH,
   sharedPrefixes: false,
   ordinaryRequests: false,
-  queuePairsMax: 1,
   hazards: NO_HAZARDS,
 };
 

@@ -8,9 +8,10 @@ import {
   registerRemoteEngine,
   sessionTransfer,
 } from '../../io/engine/engine.ts';
-import type { Host, Machine } from '../../io/engine/host.ts';
+import type { Host } from '../../io/engine/host.ts';
 import { answeredInProcess, complete, serveInProcess } from '../../io/engine/inputs.ts';
 import type { IOEngine, Session } from '../../io/engine/state.ts';
+import { simulateMachine } from '../../io/machine-sim.ts';
 import type { NicTimes } from '../../io/profiles.ts';
 import { RDMA_DEFAULTS, type RdmaBackendConfig } from '../../io/rdma-config.ts';
 import type { BatchEntries } from '../../io/submission.ts';
@@ -26,21 +27,7 @@ export interface NicRig {
   nextId: number;
 }
 
-const MACHINE: Machine = {
-  nodeId: 'bench',
-  hostname: 'bench',
-  pid: 1,
-  nics: [
-    {
-      name: 'nic0',
-      gbps: 400,
-      numaNode: 0,
-      limits: { maxQpWr: 16_384, maxSge: 30, maxCqe: 65_536, maxMessageBytes: 2 ** 31, vendor: 'mellanox' },
-    },
-  ],
-  gpus: [{ busId: '0000:01:00.0', numaNode: 0, nics: [0], fabricCapable: false }],
-  peerAccess: () => false,
-};
+const MACHINE = simulateMachine({ name: 'bench', nics: ['nic0'], gpus: 1, peerAccess: false });
 
 const PORTS = { initiator: 9001, target: 9002 };
 

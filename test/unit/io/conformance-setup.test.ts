@@ -59,7 +59,7 @@ describe('the descriptor of an engine', () => {
     );
     const { machine } = addEngine(createRig(), 'a');
     const nameless = addEngine(createRig(), 'a', { machine: { ...machine, nodeId: '' } });
-    expect([...nodes, nameless.desc.nodeId]).toEqual(['mine', 'node', 'host']);
+    expect([...nodes, nameless.desc.nodeId]).toEqual(['mine', 'node', 'node-host']);
   });
 });
 
@@ -79,7 +79,7 @@ describe('the descriptor of memory', () => {
       numaNode: 1,
     });
     const gpu = registerMemory(engine, { ...place, loc: GPU, deviceId: 0 });
-    expect(gpu).toMatchObject({ deviceId: 0, deviceBusId: '0000:00:00.0', loc: GPU, numaNode: -1 });
+    expect(gpu).toMatchObject({ deviceId: 0, deviceBusId: '0000:01:00.0', loc: GPU, numaNode: -1 });
     expect(registerMemory(engine, { ...place, address: 0n, loc: CPU }).numaNode).toBe(-1);
     for (const desc of [host, gpu]) {
       expect(sameMemoryDesc(unpackMemoryDesc(packMemoryDesc(desc)), desc)).toBe(true);

@@ -13,6 +13,7 @@ import {
 import type { GpuCopy, Host, Machine } from '../../../src/io/engine/host.ts';
 import { answered, complete, serve, timerFired, unanswered } from '../../../src/io/engine/inputs.ts';
 import type { Call, CreationOutcome, IOEngine, RdmaSession, Session } from '../../../src/io/engine/state.ts';
+import { simulateMachine } from '../../../src/io/machine-sim.ts';
 import { INSTANT } from '../../../src/io/profiles.ts';
 import type { QueuePairSizes, RdmaBackendConfig } from '../../../src/io/rdma-config.ts';
 import { RDMA_DEFAULTS } from '../../../src/io/rdma-config.ts';
@@ -89,32 +90,9 @@ export function createRig(hooks: RigHooks = {}): Rig {
   };
 }
 
-function machineOf(rig: Rig): Machine {
-  const limits = {
-    maxQpWr: 16_384,
-    maxSge: 30,
-    maxCqe: 65_536,
-    maxMessageBytes: rig.maxMessageBytes,
-    vendor: 'mellanox',
-  } as const;
-  return {
-    nodeId: 'node',
-    hostname: 'host',
-    pid: 1,
-    nics: Array.from({ length: rig.nicCount }, (_, nic) => ({
-      name: `fake${nic}`,
-      gbps: 400,
-      numaNode: 0,
-      limits,
-    })),
-    gpus: Array.from({ length: rig.gpuCount }, (_, gpu) => ({
-      busId: `0000:0${gpu}:00.0`,
-      numaNode: 0,
-      nics: [gpu % Math.max(rig.nicCount, 1)],
-      fabricCapable: false,
-    })),
-    peerAccess: () => true,
-  };
+function machineOf({ nicCount, gpuCount, maxMessageBytes }: Rig): Machine {
+  const nics = Array.from({ length: nicCount }, (_, nic) => `fake${nic}`);
+  return simulateMachine({ name: 'node', nics, gpus: gpuCount, peerAccess: true, maxMessageBytes });
 }
 
 export function addEngine(rig: Rig, key: string, options: Partial<EngineOptions> = {}): IOEngine {

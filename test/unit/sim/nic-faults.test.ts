@@ -7,7 +7,7 @@ import type { RunResult } from '../../../src/sim/run-spec.ts';
 import { NIC_FAULTS, type NicFaultName, type Scenario, SHIPPED_MIX } from '../../../src/sim/scenario.ts';
 import { DRAW, type TapeEntry } from '../../../src/sim/tape.ts';
 import type { Goal } from '../../../src/wire/machine.ts';
-import { NO_HAZARDS, newMemory } from '../../helpers/world.ts';
+import { NO_HAZARDS, newMemory, ONE_OF_EACH } from '../../helpers/world.ts';
 
 /** Each fault of the NIC hits the shipped connector, matters to somebody, and is survived on the sound engine. */
 
@@ -80,18 +80,8 @@ describe('the same connector on the library as it is', () => {
   });
 });
 
-/** One request, one P and one D with a single rank each, one queue pair. */
-const TINY: Scenario = {
-  ...SHIPPED_MIX,
-  mode: 'write',
-  prefillInstances: 1,
-  decodeInstances: 1,
-  prefillTp: [1],
-  decodeTp: [1],
-  layers: [2],
-  queuePairsMax: 1,
-  requestsMax: 1,
-};
+/** One request of two layers. */
+const TINY: Scenario = { ...ONE_OF_EACH, layers: [2], requestsMax: 1 };
 const NOTIFIES: TapeEntry = { draw: DRAW.shape, actor: 0, kind: 13, object: 0, occurrence: 0, value: 1 };
 /** The rank of P, and of D, in that topology. */
 const [P_RANK, D_RANK] = [2, 4];
