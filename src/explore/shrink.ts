@@ -28,6 +28,8 @@ const GROUPS: readonly (readonly DrawKind[])[] = [
   [DRAW.crash],
   [DRAW.abort],
   [DRAW.fate],
+  [DRAW.nicFate],
+  [DRAW.slowNic],
   [DRAW.workload],
   [DRAW.shape],
 ];

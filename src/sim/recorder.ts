@@ -11,6 +11,7 @@ import {
 } from './describe.ts';
 import type { RequestSetup } from './draws.ts';
 import type { OpenBatch } from './nic-batches.ts';
+import { FATE } from './nic-fates.ts';
 import type { Flight } from './nic-lanes.ts';
 import type { NicEvent } from './nic-side.ts';
 import { HAPPENING, type Happening, type HappeningKind } from './ready-set.ts';
@@ -34,7 +35,7 @@ export class Recorder {
       effects: [],
       cause,
       heldMicros,
-      fault: kind === HAPPENING.crash || kind === HAPPENING.lost || kind === HAPPENING.stray,
+      fault: isFault(happening),
       telling: false,
       ...subjectOf(happening),
     });
@@ -76,6 +77,11 @@ export class Recorder {
         return undefined;
     }
   }
+}
+
+function isFault({ kind, payload }: Happening): boolean {
+  if (kind === HAPPENING.land) return (payload as Flight).fate !== FATE.none;
+  return kind === HAPPENING.crash || kind === HAPPENING.lost || kind === HAPPENING.stray;
 }
 
 function isTelling(note: Note): boolean {
