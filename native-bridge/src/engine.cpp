@@ -23,6 +23,16 @@ constexpr size_t kReap = 32;
 // How long the last answers of reads are waited for when a lane is closed.
 constexpr std::chrono::milliseconds kSettleMax(500);
 
+// A thread that is woken often begins on the core of who woke it and stays there until the kernel balances, some
+// milliseconds later. Who woke us goes on posting and polling, so both would share one core while another has nothing to do.
+void leaveCore(int core) {
+  cpu_set_t all;
+  if (sched_getcpu() != core || sched_getaffinity(0, sizeof all, &all) != 0 || CPU_COUNT(&all) < 2) return;
+  cpu_set_t others = all;
+  CPU_CLR(core, &others);
+  if (sched_setaffinity(0, sizeof others, &others) == 0) sched_setaffinity(0, sizeof all, &all);
+}
+
 // Of two engines that open at once, the one might take for given what the other's provider has just set.
 std::mutex& oneAtATime() {
   static auto* const one = new std::mutex;
@@ -88,6 +98,7 @@ void Engine::rouse() {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (!asleep_.load(std::memory_order_relaxed)) return;
   std::lock_guard<std::mutex> lock(mutex_);
+  wakerCore_ = sched_getcpu();
   wake_.notify_one();
 }
 
@@ -195,12 +206,15 @@ void Engine::sleepUntilWork() {
   // Somebody who does not answer at all must be given up in time.
   const bool dialling = std::any_of(lanes_.begin(), lanes_.end(), [](const auto& lane) { return lane->stage == Stage::kDialing; });
   std::unique_lock<std::mutex> lock(mutex_);
+  wakerCore_ = -1;
   asleep_.store(true, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (dialling && !hasWork()) wake_.wait_for(lock, std::chrono::milliseconds(100));
   else while (!hasWork()) wake_.wait(lock);
   asleep_.store(false, std::memory_order_relaxed);
+  const int waker = wakerCore_;
   lock.unlock();
+  leaveCore(waker);
   if (dialling) checkPatience();
 }
 

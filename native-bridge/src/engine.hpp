@@ -143,6 +143,7 @@ class Engine final : public Fabric, private ControlListener {
   std::mutex mutex_;
   std::condition_variable wake_;
   std::atomic<bool> asleep_{false};
+  int wakerCore_ = -1;  // under mutex_: of who woke the dispatcher
   std::atomic<bool> changed_{false};
   // Under mutex_.
   std::vector<std::shared_ptr<Region>> added_;
