@@ -54,6 +54,7 @@ export {
   type NativeOptions,
   openNativeFabric,
 } from './node/native-fabric.ts';
+export { allocateNativeMemory } from './node/native-memory.ts';
 export { INVARIANTS, type InvariantId, sameFailure, type Violation } from './oracle/verdict.ts';
 export { type ChoicePolicy, IN_TURN } from './proxy/choose.ts';
 export { PAGE, type TimelineOptions, timeline } from './report/timeline.ts';

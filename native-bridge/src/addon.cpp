@@ -13,7 +13,7 @@ namespace moriarty {
 namespace {
 
 // What the layout of the shared memory and the list of functions are; src/node/native-addon.ts expects this number.
-constexpr uint32_t kInterface = 3;
+constexpr uint32_t kInterface = 4;
 constexpr uint32_t kSlotsMax = 1u << 16;
 constexpr uint32_t kRunsMax = 1u << 20;
 constexpr uint64_t kPatienceMillisMax = 86'400'000;
@@ -63,6 +63,9 @@ bool stop(Handle* handle) {
   const bool whole = handle->engine->join();
   if (whole) handle->engine.reset();
   else (void)handle->engine.release();  // its thread, or a peer, may still look at it
+  // And at its memory.
+  if (!whole) new std::shared_ptr<Mapping>(handle->mapping);
+  handle->mapping.reset();
   if (handle->waker != nullptr) {
     napi_remove_env_cleanup_hook(handle->env, stopForHook, handle);
     if (whole) napi_release_threadsafe_function(handle->waker, napi_tsfn_release);
@@ -231,6 +234,7 @@ napi_value open(napi_env env, napi_callback_info info) {
   auto* handle = new Handle;
   handle->instance = *static_cast<std::shared_ptr<Instance>*>(instance);
   handle->memoryBytes = memoryBytes;
+  handle->mapping = mappingAt(memory);
   napi_create_reference(env, values[1], 1, &handle->memory);
   napi_create_reference(env, values[2], 1, &handle->control);
   options.memory = static_cast<uint8_t*>(memory);
@@ -405,7 +409,7 @@ napi_value init(napi_env env, napi_value exports) {
   auto* instance = new std::shared_ptr<Instance>(std::make_shared<Instance>());
   napi_set_instance_data(env, instance, dropInstance, nullptr);
   napi_add_env_cleanup_hook(env, endInstance, instance);
-  for (const auto& functions : {engineFunctions(), peerFunctions()})
+  for (const auto& functions : {engineFunctions(), peerFunctions(), memoryFunctions()})
     for (const auto& entry : functions) {
       napi_value made;
       napi_create_function(env, entry.name, NAPI_AUTO_LENGTH, entry.function, nullptr, &made);

@@ -18,11 +18,24 @@ struct Instance {
   std::vector<Handle*> handles;
 };
 
+// Whole pages that the bridge has mapped for JavaScript.
+struct Mapping {
+  Mapping(uint8_t* from, uint64_t count) : start(from), bytes(count) {}
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  ~Mapping();
+  uint8_t* const start;
+  const uint64_t bytes;
+};
+// Null for memory that is not of the bridge.
+std::shared_ptr<Mapping> mappingAt(const void* start);
+
 struct Handle {
   std::shared_ptr<Instance> instance;
   std::unique_ptr<Fabric> engine;  // empty once released
   uint64_t memoryBytes = 0;
   napi_ref memory = nullptr;
+  std::shared_ptr<Mapping> mapping;  // of that memory, until the engine is gone
   napi_ref control = nullptr;
   napi_env env = nullptr;
   napi_threadsafe_function waker = nullptr;
@@ -55,7 +68,8 @@ struct Exported {
   const char* name;
   napi_callback function;
 };
-// Of addon-peers.cpp.
+// Of addon-peers.cpp and addon-memory.cpp.
 std::vector<Exported> peerFunctions();
+std::vector<Exported> memoryFunctions();
 
 }  // namespace moriarty

@@ -11,6 +11,8 @@ export interface NativeAddon {
     readonly running: string;
   };
   errorText(error: number): string;
+  /** Zeros on whole pages. Throws a TypeError with the code FABRIC-MEMORY. */
+  allocate(bytes: number): ArrayBuffer;
   open(
     provider: string,
     memory: ArrayBuffer,
@@ -66,7 +68,7 @@ export interface EngineHandle {
 }
 
 /** Layout of the control block and list of functions; the addon must say the same number. */
-const INTERFACE = 3;
+const INTERFACE = 4;
 
 export const REFUSAL = { none: 0, outOfRange: 1, deadKey: 2, full: 3, notOpen: 4, tooLong: 5 } as const;
 export const STATE = { opening: 0, open: 1, failed: 2, closed: 3 } as const;

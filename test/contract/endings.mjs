@@ -5,13 +5,16 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import { openNativeEngine } from '../../dist/node/native-engine.js';
 import { openNativeFabric } from '../../dist/node/native-fabric.js';
+import { allocateNativeMemory } from '../../dist/node/native-memory.js';
 
 const BYTES = 64 * 1024 * 1024;
 const HALF = BYTES / 2;
 const RUN = 1024 * 1024;
 const BATCHES = 60;
 
-function wasmBytes() {
+/** MEMORY=bridge has the bridge allocate it. */
+function bytesFor(provider) {
+  if (process.env.MEMORY === 'bridge') return allocateNativeMemory(provider, BYTES);
   const pages = BYTES / 65_536;
   return new Uint8Array(new WebAssembly.Memory({ initial: pages, maximum: pages }).buffer);
 }
@@ -40,7 +43,7 @@ function waitFor(fabric, count) {
 }
 
 function busy(provider) {
-  const fabric = open(provider, wasmBytes());
+  const fabric = open(provider, bytesFor(provider));
   keepBusy(fabric);
   waitFor(fabric, 1);
   return fabric;
@@ -48,7 +51,7 @@ function busy(provider) {
 
 /** An engine whose completions are delivered, with `batches` on their way. */
 async function deliver(provider, batches, ended) {
-  const memory = wasmBytes();
+  const memory = bytesFor(provider);
   const opened = await openNativeEngine({ provider, memory, runsMax: 64 });
   if (opened.engine === null) throw new TypeError(opened.reason);
   const { engine } = opened;
@@ -115,7 +118,7 @@ const WAYS = {
   async 'signal with a listener'(provider) {
     const heard = new Promise((resolve) => process.once('SIGINT', resolve));
     const waiting = setTimeout(() => {}, 10_000);
-    const fabric = open(provider, wasmBytes());
+    const fabric = open(provider, bytesFor(provider));
     process.kill(process.pid, 'SIGINT');
     const signal = await heard;
     clearTimeout(waiting);
@@ -168,7 +171,7 @@ const WAYS = {
   /** The buffer is held by the engine alone while bytes move in it, and by nobody once it is closed. */
   async 'memory dropped'(provider) {
     const start = () => {
-      const memory = wasmBytes();
+      const memory = bytesFor(provider);
       const fabric = open(provider, memory);
       keepBusy(fabric);
       return { fabric, weak: new WeakRef(memory.buffer) };
@@ -219,7 +222,7 @@ const WAYS = {
 
   /** A worker that is ended in the middle, another one that goes by itself, and our own engine besides. */
   async workers(provider) {
-    const ours = open(provider, wasmBytes());
+    const ours = open(provider, bytesFor(provider));
     keepBusy(ours);
     const script = new URL(import.meta.url);
     const terminated = new Worker(script, { workerData: { provider, stay: true } });

@@ -176,12 +176,15 @@ describe.each(NATIVE_PROVIDERS)('native %s', (provider) => {
       ['out of bounds in WebAssembly', 0, { caught: 'memory access out of bounds' }],
       ['workers', 0, { left: 0, completions: 60 }],
     ];
-    test.each(cases)('%s', (way, code, told) => {
+    const kinds = ['wasm', 'bridge'] as const;
+    const all = kinds.flatMap((kind) => cases.map(([way, ...rest]) => [way, kind, ...rest] as const));
+    test.each(all)('%s, memory of %s', (way, kind, code, told) => {
       const args = ['--expose-gc', SCRIPT, way, provider];
       const { pid, status, signal, stdout, stderr } = spawnSync(process.execPath, args, {
         cwd: ROOT,
         encoding: 'utf8',
         timeout: 60_000,
+        env: { ...process.env, MEMORY: kind },
       });
       children.push(pid);
       expect({ ended: signal ?? status, told: stdout }).toEqual({
@@ -196,7 +199,7 @@ describe.each(NATIVE_PROVIDERS)('native %s', (provider) => {
         children.some((pid) => name.startsWith(`${pid}:`)),
       );
       expect(left).toEqual([]);
-      expect(children).toHaveLength(cases.length);
+      expect(children).toHaveLength(all.length);
     });
   });
 });
