@@ -224,6 +224,7 @@ int Engine::open() {
   for (const Role role : {Role::kOwn, Role::kMirror}) lanes_.push_back(std::make_unique<Lane>(role));
   for (const size_t each : {1, 0})
     if ((error = lanes_[each]->open(&ports_)) != 0) return error;
+  ports_.served = lanes_[1]->end;
   if ((error = lanes_[0]->reach(lanes_[1]->address())) != 0) return error;
   greeting_ = std::make_shared<Region>(sizeof greetBytes_, false);
   greeting_->base = greetBytes_;

@@ -59,7 +59,7 @@ fi_info* hintsFor(const std::string& provider) {
   hints->caps = FI_RMA | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
   hints->mode = 0;
   hints->ep_attr->type = FI_EP_RDM;
-  hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+  hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
   hints->domain_attr->threading = FI_THREAD_DOMAIN;
   hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
   hints->domain_attr->control_progress = FI_PROGRESS_MANUAL;
@@ -128,7 +128,12 @@ int Ports::registerRegion(Region* region) {
   const uint64_t access = FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
   const size_t keyBytes = info->domain_attr->mr_key_size;
   const uint64_t key = randomNumber() >> (keyBytes >= 8 ? 1 : 64 - 8 * std::max<size_t>(keyBytes, 1));
-  region->error = -fi_mr_reg(domain, region->base, region->bytes, access, 0, key, 0, &region->mr, nullptr);
+  int error = fi_mr_reg(domain, region->base, region->bytes, access, 0, key, 0, &region->mr, nullptr);
+  // Some NICs (cxi) keep regions by endpoint: it is the one that is posted to.
+  const bool byEndpoint = (info->domain_attr->mr_mode & FI_MR_ENDPOINT) != 0;
+  if (error == 0 && byEndpoint) error = fi_mr_bind(region->mr, &served->fid, 0);
+  if (error == 0 && byEndpoint) error = fi_mr_enable(region->mr);
+  region->error = -error;
   return region->error;
 }
 

@@ -84,6 +84,7 @@ struct Ports {
   fi_info* info = nullptr;
   fid_fabric* fabric = nullptr;
   fid_domain* domain = nullptr;
+  fid_ep* served = nullptr;  // of the pair within the process: the end that is posted to
   bool virtualAddresses = false;
   size_t inFlightMax = 0;  // as many as a completion queue holds
 };

@@ -33,7 +33,7 @@ export function backendOption(): Option {
 export function providerOption(): Option {
   return new Option(
     '--provider <name>',
-    `of the native backend: shared memory, TCP over loopback, or MoRI-IO over an RDMA NIC (default: ${PROVIDER_DEFAULT})`,
+    `of the native backend: shared memory, TCP over loopback, an RDMA NIC of libfabric's (verbs, efa, cxi), or MoRI-IO over one (default: ${PROVIDER_DEFAULT})`,
   ).choices(NATIVE_PROVIDERS);
 }
 

@@ -41,8 +41,10 @@ export interface ProviderHealth {
 export function examineLibfabric(): LibfabricHealth {
   const found = findNativeAddon();
   const about = found.addon === null ? null : found.addon.about();
-  const providers = { shm: tryProvider('shm'), tcp: tryProvider('tcp') };
-  const works = providers.shm.works || providers.tcp.works;
+  const [shm, tcp] = [tryProvider('shm'), tryProvider('tcp')];
+  const [verbs, efa, cxi] = [tryProvider('verbs'), tryProvider('efa'), tryProvider('cxi')];
+  const providers = { shm, tcp, verbs, efa, cxi };
+  const works = Object.values(providers).some((provider) => provider.works);
   const reason = found.addon === null ? found.reason : works ? null : providers.shm.reason;
   return {
     available: works,

@@ -13,13 +13,19 @@ import {
   STATE,
 } from './native-addon.ts';
 
-export const NATIVE_PROVIDERS = ['shm', 'tcp', 'mori'] as const;
+export const NATIVE_PROVIDERS = ['shm', 'tcp', 'verbs', 'efa', 'cxi', 'mori'] as const;
 export type NativeProvider = (typeof NATIVE_PROVIDERS)[number];
 
-/** The half of the bridge that has the provider, and the name there: libfabric's plain `tcp` has no one-sided operations. */
+/**
+ * The half of the bridge that has the provider, and the name there: libfabric's plain `tcp` and `verbs` have no endpoints of
+ * the kind that the engine opens.
+ */
 const PROVIDERS: { readonly [provider in NativeProvider]: readonly [half: NativeHalf, name: string] } = {
   shm: ['libfabric', 'shm'],
   tcp: ['libfabric', 'tcp;ofi_rxm'],
+  verbs: ['libfabric', 'verbs;ofi_rxm'],
+  efa: ['libfabric', 'efa'],
+  cxi: ['libfabric', 'cxi'],
   mori: ['mori', 'rdma'],
 };
 

@@ -85,8 +85,11 @@ export interface NativePeer {
   disconnect(): void;
 }
 
+/** Those whose endpoints of two processes have been seen to meet. */
+const PEER_PROVIDERS = ['shm', 'tcp'] as const;
+
 export interface NativeEngineOptions {
-  readonly provider: Exclude<NativeProvider, 'mori'>;
+  readonly provider: (typeof PEER_PROVIDERS)[number];
   /** The whole of an ArrayBuffer that is never grown or transferred, such as a WebAssembly memory of fixed size. */
   readonly memory: Uint8Array<ArrayBuffer>;
   /** The longest batch, in work requests. */
@@ -112,8 +115,14 @@ const turn = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, T
 
 /** Opens the engine, or says in one sentence why it cannot be. */
 export async function openNativeEngine(options: NativeEngineOptions): Promise<NativeEngineOpened> {
-  if (halfOf(options.provider) === 'mori')
+  const wanted: string = options.provider;
+  if (wanted === 'mori')
     throw new UsageError('PEER-MORI', 'engines of two processes are not available over MoRI-IO');
+  if (!PEER_PROVIDERS.some((provider) => provider === wanted))
+    throw new UsageError(
+      'PEER-PROVIDER',
+      `engines of two processes meet over ${PEER_PROVIDERS.join(' and ')}, not over ${wanted}`,
+    );
   const { patienceMillis = PATIENCE_MILLIS } = options;
   const found = findNativeAddon(halfOf(options.provider));
   if (found.addon === null) return { engine: null, reason: found.reason };

@@ -311,6 +311,18 @@ test('over MoRI-IO engines of two processes are refused with a code', async () =
   await expect(openNativeEngine(options)).rejects.toMatchObject({ code: 'PEER-MORI' });
 });
 
+test.each(['verbs', 'efa', 'cxi', 'none such'])(
+  'over %s engines of two processes are refused with a code',
+  async (provider) => {
+    const options = { provider: provider as never, memory: new Uint8Array(64), runsMax: 1 };
+    const wanted = {
+      code: expect.stringMatching(/^PEER-PROVIDER$/),
+      message: expect.stringContaining(provider),
+    };
+    await expect(openNativeEngine(options)).rejects.toMatchObject(wanted);
+  },
+);
+
 const { missing, note } = availability('shm');
 test.skipIf(missing)(`the example does what the documents say${note}`, () => {
   const example = fileURLToPath(new URL('../../examples/two-processes.mjs', import.meta.url));

@@ -74,6 +74,7 @@ describe.skipIf(missing)(`with the addon${note}`, () => {
     const { native } = JSON.parse(run(['doctor', '--json']).out) as Health;
     expect(native.libfabric).toMatchObject({ available: true, reason: null });
     expect(native.libfabric.providers).toMatchObject({ shm: { works: true }, tcp: { works: true } });
+    expect(Object.keys(native.libfabric.providers)).toEqual(['shm', 'tcp', 'verbs', 'efa', 'cxi']);
   });
 
   test('check has the digest of the same seeds on wasm, and names what moved the bytes', () => {

@@ -4,9 +4,10 @@ import { newMemory } from './world.ts';
 
 /** What tests of the native fabric share: where it is missing they are left out, with the reason in their name. */
 
-/** Set by .ci/run: there a missing addon is a failure. MoRI-IO wants a NIC, and so is asked for by itself. */
+/** Set by .ci/run: there a missing addon is a failure. What wants a NIC is asked for by its own name, such as MORIARTY_VERBS. */
 function required(provider: NativeProvider): boolean {
-  const variable = provider === 'mori' ? 'MORIARTY_MORI' : 'MORIARTY_NATIVE';
+  const isAnywhere = provider === 'shm' || provider === 'tcp';
+  const variable = isAnywhere ? 'MORIARTY_NATIVE' : `MORIARTY_${provider.toUpperCase()}`;
   return process.env['CI'] === 'true' && process.env[variable] === 'required';
 }
 
