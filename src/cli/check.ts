@@ -5,6 +5,7 @@ import { type Campaign, type Finding, runCampaign } from '../explore/campaign.ts
 import { replayLine } from '../explore/replay-line.ts';
 import { readScenario, SCENARIO_NAMES, scenarioByName } from '../explore/scenario-file.ts';
 import { type Shrunk, shrinkSeed } from '../explore/shrink.ts';
+import { FIDELITIES, type Fidelity } from '../io/engine/surprises.ts';
 import type { NativeProvider } from '../node/native-fabric.ts';
 import { INVARIANTS } from '../oracle/verdict.ts';
 import { PAGE, timeline } from '../report/timeline.ts';
@@ -19,7 +20,7 @@ import { EXIT, endProgress, print, printJson, showProgress, thousands } from './
 
 interface ScenarioFlags {
   readonly mode?: 'read' | 'write' | 'both';
-  readonly engine?: 'sound' | 'mori';
+  readonly engine?: Fidelity;
   readonly connector?: 'shipped' | 'as-written';
   readonly fault?: string;
 }
@@ -46,7 +47,7 @@ export function addCheck(program: Command, finish: (code: number) => void): void
       new Option(
         '--engine <fidelity>',
         'the MoRI-IO engine as it is (mori), or without its surprises',
-      ).choices(['sound', 'mori']),
+      ).choices(FIDELITIES),
     )
     .addOption(
       new Option('--connector <name>', 'the protocol under attack').choices(['shipped', 'as-written']),

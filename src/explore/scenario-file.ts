@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { UsageError } from '../base/failure.ts';
+import { FIDELITIES } from '../io/engine/surprises.ts';
 import { AS_WRITTEN_MIX, NIC_FAULTS, type Scenario, SHIPPED_MIX } from '../sim/scenario.ts';
 
 /** Scenarios from outside: every field is checked, and an error names its path in the file. */
@@ -46,7 +47,7 @@ const scenario = z.strictObject({
   lookAhead: z.boolean(),
   queuePairsMax: z.int().min(1).max(4),
   sendQueueDepths: z.array(z.int().min(1).max(4096)).min(1).max(8),
-  engine: z.enum(['sound', 'mori']).default('sound'),
+  engine: z.enum(FIDELITIES).default('sound'),
   notifications: z.boolean().default(false),
   hazards,
 });

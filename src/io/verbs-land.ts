@@ -67,8 +67,8 @@ function landChain(sim: VerbsSim, queuePair: SimQueuePair, posted: Posted, chain
     failed = posted.end - 1;
     status = 'RETRY_EXC_ERR';
   }
-  if (posted.fate === 'silent' || posted.fate === 'overflow') queuePair.silent = true;
-  if (status !== 'SUCCESS' || posted.fate === 'overflow') queuePair.broken = true;
+  if (status !== 'SUCCESS') queuePair.broken = true;
+  silence(queuePair, posted);
   tellChain(sim, queuePair, posted, chain, failed, status);
   return 'ended';
 }
@@ -200,13 +200,19 @@ function landMessage(sim: VerbsSim, queuePair: SimQueuePair, posted: Posted): La
   const peer = queuePair.peer!;
   if (peer.receives === 0) return 'stalled';
   peer.receives -= 1;
-  if (posted.fate === 'silent' || posted.fate === 'overflow') queuePair.silent = true;
-  if (posted.fate === 'overflow') queuePair.broken = true;
+  silence(queuePair, posted);
   tell(sim, queuePair, 'send', posted.wrId, 'SUCCESS');
   const { qpn, processId } = peer;
   const completion = { qpn, opcode: 'recv', wrId: 0, status: 'SUCCESS', message: posted.message! } as const;
   sim.completions.push({ processId, completion });
   return 'ended';
+}
+
+/** Faults of the completion queue, once the work itself is done. */
+function silence(queuePair: SimQueuePair, { fate }: Posted): void {
+  if (fate !== 'silent' && fate !== 'overflow') return;
+  queuePair.silent = true;
+  if (fate === 'overflow') queuePair.broken = true;
 }
 
 function tell(

@@ -45,15 +45,16 @@ export interface CoreOptions {
   readonly memory: Uint8Array<ArrayBuffer>;
   /** The longest batch, in work requests. */
   readonly runsMax: number;
-  /** Dotted IPv4 at which other processes may ask for the engine; empty: none may. */
-  readonly host: string;
-  /** How long a peer that lives may do nothing. */
-  readonly patienceMillis: number;
+  /** Dotted IPv4 at which other processes may ask for the engine; without it none may. */
+  readonly host?: string;
+  /** How long a peer that lives may do nothing; 30 s if absent. */
+  readonly patienceMillis?: number;
 }
 
 /** Batches in flight, and completions that nobody has polled yet: a power of two. */
 export const SLOTS = 1024;
 export const OPEN_MILLIS_MAX = 20_000;
+const PATIENCE_MILLIS = 30_000;
 
 /**
  * One engine of the addon and the memory that both share: posting, polling, opening and closing. What the fabric of the
@@ -79,7 +80,8 @@ export class NativeCore {
   #closing: Promise<void> | null = null;
 
   /** @throws UsageError FABRIC-MEMORY */
-  constructor(addon: NativeAddon, { provider, memory, runsMax, host, patienceMillis }: CoreOptions) {
+  constructor(addon: NativeAddon, options: CoreOptions) {
+    const { provider, memory, runsMax, host = '', patienceMillis = PATIENCE_MILLIS } = options;
     if (memory.byteOffset !== 0 || memory.byteLength !== memory.buffer.byteLength || memory.byteLength === 0)
       throw new UsageError('FABRIC-MEMORY', 'the memory must be the whole of its buffer, and not empty');
     const control = new ArrayBuffer(HEADER_BYTES + SLOTS * RECORD_BYTES + runsMax * STAGED_BYTES);

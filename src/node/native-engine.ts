@@ -102,7 +102,6 @@ export type NativeEngineOpened =
   | { readonly engine: NativeEngine }
   | { readonly engine: null; readonly reason: string };
 
-const PATIENCE_MILLIS = 30_000;
 const TURN_MILLIS = 1;
 /** Longer bytes are no descriptor of ours: the texts of one are short. */
 const DESC_BYTES_MAX = 4096;
@@ -123,10 +122,9 @@ export async function openNativeEngine(options: NativeEngineOptions): Promise<Na
       'PEER-PROVIDER',
       `engines of two processes meet over ${PEER_PROVIDERS.join(' and ')}, not over ${wanted}`,
     );
-  const { patienceMillis = PATIENCE_MILLIS } = options;
   const found = findNativeAddon(halfOf(options.provider));
   if (found.addon === null) return { engine: null, reason: found.reason };
-  const core = new NativeCore(found.addon, { ...options, host: LOOPBACK, patienceMillis });
+  const core = new NativeCore(found.addon, { ...options, host: LOOPBACK });
   const deadline = performance.now() + OPEN_MILLIS_MAX;
   while (core.isOpening && performance.now() < deadline) await turn();
   const reason = core.whyNotOpen();

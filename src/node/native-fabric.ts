@@ -40,8 +40,6 @@ const RESTS_AWAKE = 300;
 const NAP_MILLIS = 0.05;
 /** 20 s of naps at the least: a batch without an end until then will have none. Counted, as a stopped process has no time. */
 const RESTS_MAX = 400_000;
-/** Unused: no other process is waited for. */
-const PATIENCE_MILLIS = 30_000;
 
 /** Only ever slept on. */
 const nobody = new Int32Array(new SharedArrayBuffer(4));
@@ -66,7 +64,7 @@ class OneProcess implements NativeFabric {
   #rests = 0;
 
   constructor(addon: NativeAddon, options: NativeOptions) {
-    this.#core = new NativeCore(addon, { ...options, host: '', patienceMillis: PATIENCE_MILLIS });
+    this.#core = new NativeCore(addon, options);
   }
 
   get provider(): NativeProvider {

@@ -17,8 +17,7 @@ export interface OpenBatch {
   /** The judge counts the blocks at the target, and those at the initiator, as in danger. */
   endangersRemote: boolean;
   endangersLocal: boolean;
-  /** Its end is on the way to the poster; `seen`, and has arrived. */
-  told: boolean;
+  /** The poster has seen its end. */
   seen: boolean;
 }
 
@@ -31,7 +30,6 @@ export function openBatch(initiator: ActorId, batch: PostedBatch): OpenBatch {
     moving: 0,
     endangersRemote: false,
     endangersLocal: false,
-    told: false,
     seen: false,
   };
 }
@@ -70,7 +68,7 @@ function settle(core: Core, open: OpenBatch): void {
   core.judge.localDone(open.initiator, open.batch);
 }
 
-/** Whether its status has come to its end, and nobody was told yet. */
-export function isUntold({ status, told }: OpenBatch): boolean {
-  return !told && (status.code === StatusCode.SUCCESS || failed(status.code));
+/** Whether its status has come to its end. */
+export function hasEnded({ status }: OpenBatch): boolean {
+  return status.code === StatusCode.SUCCESS || failed(status.code);
 }

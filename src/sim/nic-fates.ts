@@ -55,8 +55,12 @@ const FATES_OF: { readonly [name in NicFaultName]: readonly Fate[] } = {
 };
 
 /** Faults that hit a SEND, which alone needs a receive. Nobody waits for its completion, so none is lost. */
-const OF_SEND: ReadonlySet<NicFaultName> = new Set(['error', 'overflow', 'notReady', 'refused']);
-const OF_CHAIN: ReadonlySet<NicFaultName> = new Set(NIC_FAULTS.filter((name) => name !== 'notReady'));
+const OF_SEND = fatesOf(['error', 'overflow', 'notReady', 'refused']);
+const OF_CHAIN = fatesOf(NIC_FAULTS.filter((name) => name !== 'notReady'));
+
+function fatesOf(names: readonly NicFaultName[]): ReadonlySet<Fate> {
+  return new Set(names.flatMap((name) => FATES_OF[name]));
+}
 
 /** The status that a work request fails with, or null where it does not fail by itself. */
 export function statusOf(fate: Fate): WorkStatus | null {
@@ -86,15 +90,10 @@ export function drawFate(core: Core, actor: ActorId, kind: number, object: numbe
     return fates.length === 0 ? FATE.none : fates[below(finish(hash ^ 0xfa7e), fates.length)]!;
   };
   const fate = tape.choose(DRAW.nicFate, actor, kind, object, occurrence, pick) as Fate;
-  if (!applies(fate, isSend)) return FATE.none;
-  if (fate !== FATE.none) core.judge.disturbed();
+  // A tape may hold any number, and a seed may draw a fault that this kind of post does not know.
+  if (!(isSend ? OF_SEND : OF_CHAIN).has(fate)) return FATE.none;
+  core.judge.disturbed();
   return fate;
-}
-
-/** A tape may hold any number, and a seed may draw a fault that this kind of post does not know. */
-function applies(fate: Fate, isSend: boolean): boolean {
-  const names = isSend ? OF_SEND : OF_CHAIN;
-  return NIC_FAULTS.some((name) => names.has(name) && FATES_OF[name].includes(fate));
 }
 
 const SLOW_MOST = 400;

@@ -18,7 +18,7 @@ import {
 } from '../io/verbs-sim.ts';
 import type { Effect, PostedBatch } from '../wire/machine.ts';
 import type { Core } from './core.ts';
-import { chainPosted, endSeen, isUntold, type OpenBatch, openBatch, targetIsSafe } from './nic-batches.ts';
+import { chainPosted, endSeen, hasEnded, type OpenBatch, openBatch, targetIsSafe } from './nic-batches.ts';
 import {
   createRankEngine,
   lendAnew,
@@ -252,13 +252,9 @@ export class NicSide {
     const outcome = verbs.postSend(qpn, chain);
     if (outcome.posted === 0) return outcome;
     const lane = this.#laneOf(qpn, actor);
-    const posted = lane.queuePair.queue.at(-1)!;
-    posted.fate = chainFateOf(fate);
-    const { posted: workRequests } = outcome;
-    const flight: Flight = { lane, chain, message: null, workRequests, open, fate, cancelled: false };
     if (open !== null) chainPosted(core, open, lane.queuePair.broken || !this.#sim.regions.has(chain.rkey));
-    launch(core, flight, posted);
-    if (posted.fate === 'told') {
+    this.#launch({ lane, chain, message: null, workRequests: outcome.posted, open, fate, cancelled: false });
+    if (fate === FATE.early) {
       const completion = { qpn, opcode: 'data', wrId: chain.tailId, status: 'SUCCESS' } as const;
       this.#seeLater(actor, { kind: 'entry', completion, open });
     }
@@ -272,11 +268,16 @@ export class NicSide {
     const errno = verbs.postNotification(qpn, wrId, message);
     if (errno !== 0) return errno;
     const lane = this.#laneOf(qpn, actor);
-    const posted = lane.queuePair.queue.at(-1)!;
-    posted.fate = chainFateOf(fate);
     const open = this.#ranks.get(actor)!.open.get(message.id) ?? null;
-    launch(core, { lane, chain: null, message, workRequests: 1, open, fate, cancelled: false }, posted);
+    this.#launch({ lane, chain: null, message, workRequests: 1, open, fate, cancelled: false });
     return 0;
+  }
+
+  /** What was posted last on a lane goes on its way. */
+  #launch(flight: Flight): void {
+    const posted = flight.lane.queuePair.queue.at(-1)!;
+    posted.fate = chainFateOf(flight.fate);
+    launch(this.#core, flight, posted);
   }
 
   #refuse(posted: number): void {
@@ -399,8 +400,7 @@ function openOf({ opcode }: WorkCompletion, { open }: Flight): OpenBatch | null 
 function takeUntold(rank: RankEngine): OpenBatch[] {
   const untold: OpenBatch[] = [];
   for (const [transferId, open] of rank.open) {
-    if (!isUntold(open)) continue;
-    open.told = true;
+    if (!hasEnded(open)) continue;
     rank.open.delete(transferId);
     untold.push(open);
   }

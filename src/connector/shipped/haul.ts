@@ -6,7 +6,16 @@ import { goal, refuse } from '../../wire/notes.ts';
 import { LIMITS } from './limits.ts';
 import { HAUL_MOVES, type HaulPhase } from './moves.ts';
 import { dropQueued, enqueueRuns, needSession, outdate, type SessionUser } from './session.ts';
-import { type Grant, type Haul, type HaulPeer, remember, type Session, type WorkerState } from './state.ts';
+import {
+  type Grant,
+  type Haul,
+  type HaulPeer,
+  remember,
+  type Session,
+  type SlotRange,
+  type TransferOrder,
+  type WorkerState,
+} from './state.ts';
 import { arm, TIMER } from './timers.ts';
 
 /**
@@ -23,9 +32,9 @@ export function startHaul(state: WorkerState, haul: Haul, at: number, emit: Emit
 
 /** A haul before its first step. One literal makes all of them, so that they are alike to the machine. */
 export function newHaul(
-  order: Pick<Haul, 'transfer' | 'request' | 'blocks' | 'lineageAddress' | 'tokenTo' | 'silent'>,
+  order: TransferOrder,
   operation: 'read' | 'write',
-  slots: { readonly from: number; readonly to: number },
+  slots: SlotRange,
   readyTo: number[],
   peers: HaulPeer[],
 ): Haul {

@@ -4,7 +4,15 @@ import type { Emit } from '../../wire/machine.ts';
 import { goal } from '../../wire/notes.ts';
 import { LIMITS } from './limits.ts';
 import { LEASE_MOVES } from './moves.ts';
-import { epochOf, type Lease, type LeasePeer, remember, type WorkerState } from './state.ts';
+import {
+  epochOf,
+  type Lease,
+  type LeasePeer,
+  remember,
+  type SlotRange,
+  type TransferOrder,
+  type WorkerState,
+} from './state.ts';
 import { arm, TIMER } from './timers.ts';
 
 /**
@@ -21,9 +29,9 @@ export function startLease(state: WorkerState, lease: Lease, at: number, emit: E
 
 /** A lease before its first step; `peersExpected` is -1 where the first claim will say. */
 export function newLease(
-  order: Pick<Lease, 'transfer' | 'request' | 'blocks' | 'lineageAddress' | 'tokenTo' | 'silent'>,
+  order: TransferOrder,
   operation: 'read' | 'write',
-  slots: { readonly from: number; readonly to: number },
+  slots: SlotRange,
   peers: LeasePeer[],
   peersExpected: number,
 ): Lease {

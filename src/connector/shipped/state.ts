@@ -95,6 +95,17 @@ export interface Haul {
   draining: boolean;
 }
 
+/** What a haul and a lease are made for. */
+export type TransferOrder = Pick<
+  Haul & Lease,
+  'transfer' | 'request' | 'blocks' | 'lineageAddress' | 'tokenTo' | 'silent'
+>;
+
+export interface SlotRange {
+  readonly from: number;
+  readonly to: number;
+}
+
 export interface LeasePeer {
   readonly rank: ActorId;
   phase: LeasePhase;

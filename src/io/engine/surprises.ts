@@ -119,7 +119,8 @@ export const SURPRISES = {
 
 export type SurpriseName = keyof typeof SURPRISES;
 export type Surprises = Readonly<Record<SurpriseName, boolean>>;
-export type Fidelity = 'mori' | 'sound';
+export const FIDELITIES = ['sound', 'mori'] as const;
+export type Fidelity = (typeof FIDELITIES)[number];
 
 export const SURPRISE_NAMES = Object.keys(SURPRISES) as SurpriseName[];
 
