@@ -12,9 +12,8 @@ export class UsageError extends Error {
 export class BrokenBelief extends Error {
   override readonly name = 'BrokenBelief';
   readonly code: string;
-  /** `cause`: the exception that showed it, where one did. */
-  constructor(code: string, detail: string, cause?: unknown) {
-    super(`${code}: ${detail}`, cause === undefined ? undefined : { cause });
+  constructor(code: string, detail: string) {
+    super(`${code}: ${detail}`);
     this.code = code;
   }
 }

@@ -1,7 +1,6 @@
 #!/usr/bin/env node
 import { Command, CommanderError } from 'commander';
-import { UsageError } from '../base/failure.ts';
-import { harnessFailureOf } from '../explore/harness-failure.ts';
+import { BrokenBelief, UsageError } from '../base/failure.ts';
 import { addBench } from './bench.ts';
 import { addCheck } from './check.ts';
 import { addDemo } from './demo.ts';
@@ -51,8 +50,11 @@ function exitCodeOf(error: unknown): number {
     complain(`moriarty: ${error.code}: ${error.message}`);
     return EXIT.usage;
   }
-  const { code, message, stack } = harnessFailureOf(error, null, 'run');
-  complain([`moriarty: the harness failed: ${code}: ${message}`, ...stack].join('\n    '));
+  if (error instanceof BrokenBelief) complain(`moriarty: the harness failed: ${error.message}`);
+  else
+    complain(
+      `moriarty: the harness failed: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`,
+    );
   return EXIT.harness;
 }
 

@@ -185,6 +185,29 @@ function earlyFailure(
   return told;
 }
 
+/**
+ * Whether a chain on a queue pair would move its bytes, were it to land now and nothing to go wrong: the queue pair and its
+ * peer are up, both keys are good, and what is read has somewhere to go.
+ */
+export function canLand(
+  sim: VerbsSim,
+  queuePair: SimQueuePair,
+  chain: Pick<PostedChain, 'operation' | 'lkey' | 'rkey'>,
+): boolean {
+  if (queuePair.broken || (chain.operation === 'read' && sim.dead.has(queuePair.processId))) return false;
+  return isPeerUp(sim, queuePair) && areKeysGood(sim, chain, queuePair.nic, queuePair.peer!.nic);
+}
+
+/** Whether both keys are known to the NICs that look them up. */
+export function areKeysGood(
+  sim: VerbsSim,
+  { lkey, rkey }: Pick<PostedChain, 'lkey' | 'rkey'>,
+  nic: string,
+  peerNic: string,
+): boolean {
+  return regionFor(sim, lkey, nic) !== null && regionFor(sim, rkey, peerNic) !== null;
+}
+
 function fits(region: SimRegion, offset: number, bytes: number): boolean {
   return offset >= 0 && offset + bytes <= region.bytes;
 }

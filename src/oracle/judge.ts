@@ -1,4 +1,4 @@
-import type { ActorId, EngineId, RequestId, Topology, TransferId } from '../base/topology.ts';
+import type { ActorId, BlockId, EngineId, RequestId, Topology, TransferId } from '../base/topology.ts';
 import type { Goal, Note, PostedBatch } from '../wire/machine.ts';
 import type { Message } from '../wire/messages.ts';
 import type { InvariantId } from './verdict.ts';
@@ -26,15 +26,21 @@ export interface JudgeConfig {
   readonly checksTokens: boolean;
   /** Verifies, at the actor's own cache, that the KV a `loaded` note speaks of is there. */
   readonly isLoaded: (actor: ActorId, note: Extract<Note, { kind: 'loaded' }>) => boolean;
+  /** An operation that can still touch one of these blocks of an engine, by the state of the NICs; null when none can. */
+  readonly findDanger: (engine: EngineId, blocks: readonly BlockId[]) => Danger | null;
   readonly fail: (invariant: InvariantId, place: string, detail: string) => void;
+}
+
+/** A block that an operation of a request can still touch. */
+export interface Danger {
+  readonly block: BlockId;
+  readonly request: RequestId;
 }
 
 interface EngineLedger {
   /** The request a block was last allocated to; -1 for none. */
   readonly owner: Int32Array;
   readonly holders: Int32Array;
-  /** Operations in flight that name the block. */
-  readonly inFlight: Int32Array;
 }
 
 interface Assignment {
@@ -49,11 +55,9 @@ export interface Judge {
   readonly unfinished: ReadonlySet<RequestId>;
   note(actor: ActorId, note: Note): void;
   sent(from: ActorId, to: ActorId, message: Message): void;
-  posted(from: ActorId, batch: PostedBatch): void;
+  /** `canLand` is false when nothing of it can touch memory, as after a fence. */
+  posted(from: ActorId, batch: PostedBatch, canLand: boolean): void;
   landed(from: ActorId, batch: PostedBatch): void;
-  /** The operation can no longer touch the remote side / the local side. */
-  remoteDone(batch: PostedBatch): void;
-  localDone(from: ActorId, batch: PostedBatch): void;
   engineDied(engine: EngineId): void;
   /** Something went wrong that a transfer may fail of: a fault, or a delay beyond the protocol's patience. */
   disturbed(): void;
@@ -89,15 +93,14 @@ export function createJudge(config: JudgeConfig): Judge {
 
   const onAllocate = (actor: ActorId, note: Extract<Note, { kind: 'allocate' }>): void => {
     const ledger = ledgers[engineOf(actor)]!;
+    const danger = config.findDanger(engineOf(actor), note.blocks);
+    if (danger !== null)
+      fail(
+        'I1',
+        place(actor, 'block pool'),
+        `${name(actor)} gives block ${danger.block} to request ${note.request} while an operation of request ${danger.request} that names it can still land`,
+      );
     for (const block of note.blocks) {
-      if (ledger.inFlight[block]! > 0) {
-        const owner = ledger.owner[block]!;
-        fail(
-          'I1',
-          place(actor, 'block pool'),
-          `${name(actor)} gives block ${block} to request ${note.request} while an operation of request ${owner} that names it can still land`,
-        );
-      }
       if (ledger.holders[block]! > 0) {
         const text = `${name(actor)} gives block ${block} to request ${note.request} while request ${ledger.owner[block]} holds it`;
         fail('I1', place(actor, 'block pool'), text);
@@ -133,11 +136,6 @@ export function createJudge(config: JudgeConfig): Judge {
         `${what} block ${block} of engine ${engine}, which belongs to ${owner}`,
       );
     }
-  };
-
-  const count = (engine: EngineId, blocks: readonly number[], by: number): void => {
-    const ledger = ledgers[engine]!;
-    for (const block of blocks) ledger.inFlight[block]! += by;
   };
 
   const checkOperation = (from: ActorId, batch: PostedBatch, verb: string): void => {
@@ -298,15 +296,11 @@ export function createJudge(config: JudgeConfig): Judge {
       if (isPeers && 'transfer' in message && message.kind !== 'abort')
         checkRoute(message.transfer, from, to, message.kind);
     },
-    posted(from, batch) {
+    posted(from, batch, canLand) {
       checkRoute(batch.transfer, from, batch.peer, batch.operation);
-      checkOperation(from, batch, 'is posted on');
-      count(engineOf(from), batch.localBlocks, 1);
-      count(engineOf(batch.peer), batch.remoteBlocks, 1);
+      if (canLand) checkOperation(from, batch, 'is posted on');
     },
     landed: (from, batch) => checkOperation(from, batch, 'lands on'),
-    remoteDone: (batch) => count(engineOf(batch.peer), batch.remoteBlocks, -1),
-    localDone: (from, batch) => count(engineOf(from), batch.localBlocks, -1),
     disturbed: () => {
       calm = false;
     },
@@ -322,7 +316,6 @@ function newLedger(blocks: number): EngineLedger {
   return {
     owner: new Int32Array(blocks).fill(-1),
     holders: new Int32Array(blocks),
-    inFlight: new Int32Array(blocks),
   };
 }
 

@@ -4,7 +4,7 @@ import type { Notification, PostedChain } from '../io/engine/host.ts';
 import { landHead } from '../io/verbs-land.ts';
 import { type Posted, queuePairOf, type SimQueuePair, type VerbsSim } from '../io/verbs-sim.ts';
 import type { Core } from './core.ts';
-import { chainEnded, type OpenBatch } from './nic-batches.ts';
+import type { OpenBatch } from './nic-batches.ts';
 import { FATE, type Fate, NOT_READY_MICROS, statusOf } from './nic-fates.ts';
 import { HAPPENING } from './ready-set.ts';
 import { DRAW } from './tape.ts';
@@ -93,7 +93,6 @@ export function land(core: Core, sim: VerbsSim, flight: Flight): boolean {
   if (landing === 'partly') push(core, flight, core.now + TORN_MICROS, TORN_MICROS);
   if (landing !== 'ended') return false;
   lane.flights.shift();
-  if (flight.open !== null && flight.chain !== null) chainEnded(core, flight.open);
   landOwed(core, lane);
   return true;
 }
@@ -117,11 +116,8 @@ export function landOwed(core: Core, lane: Lane): void {
 }
 
 /** The queue pair is taken down: nothing of it lands any more. */
-export function cancelLane(core: Core, lane: Lane): void {
-  for (const flight of lane.flights) {
-    flight.cancelled = true;
-    if (flight.open !== null && flight.chain !== null) chainEnded(core, flight.open);
-  }
+export function cancelLane(lane: Lane): void {
+  for (const flight of lane.flights) flight.cancelled = true;
   lane.flights.length = 0;
   lane.owed.length = 0;
 }

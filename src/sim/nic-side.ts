@@ -18,7 +18,8 @@ import {
 } from '../io/verbs-sim.ts';
 import type { Effect, PostedBatch } from '../wire/machine.ts';
 import type { Core } from './core.ts';
-import { chainPosted, endSeen, hasEnded, type OpenBatch, openBatch, targetIsSafe } from './nic-batches.ts';
+import { hasEnded, isPosting, type OpenBatch, openBatch } from './nic-batches.ts';
+import { findPending, type Queues } from './nic-danger.ts';
 import {
   createRankEngine,
   lendAnew,
@@ -74,6 +75,8 @@ export class NicSide {
   readonly #lanes = new Map<number, Lane>();
   /** When the last entry of each queue pair's completion queue is seen. */
   readonly #seenAt = new Map<number, number>();
+  /** What tells whether something can still land. */
+  readonly queues: Queues;
   #landing: Flight | null = null;
 
   constructor(core: Core) {
@@ -81,6 +84,7 @@ export class NicSide {
     this.#sim = createVerbs(core.spec.nic, (source, target, runs, count) =>
       this.#move(source, target, runs, count),
     );
+    this.queues = { core, sim: this.#sim, lanes: this.#lanes, ranks: this.#ranks };
   }
 
   register(actor: ActorId, regionStart: number, regionEnd: number): void {
@@ -152,13 +156,14 @@ export class NicSide {
       const entries = entriesOf(batch.runs);
       open.call = sessionTransfer(rank.engine, session, { operation, entries, transferId, status });
     }
+    const canLand = findPending(this.queues, (pending) => pending.open === open) !== null;
+    core.judge.posted(actor, batch, canLand);
     this.#tellLater(rank);
   }
 
   /** Takes back what the target lent to the initiator: what has not landed by now is refused for its key. */
   fence(target: ActorId, initiator: ActorId, epoch: number): void {
     lendAnew(this.#wake(target), initiator, epoch);
-    this.#forgetDanger(target, initiator);
   }
 
   /** Takes the initiator's queue pairs down: the same, for completions that never came too. */
@@ -196,23 +201,20 @@ export class NicSide {
   /** An engine is told something; `tell` hears of each batch that has ended with it. */
   see(actor: ActorId, event: NicEvent, tell: (batch: PostedBatch, code: StatusCode) => void): void {
     const core = this.#core;
-    if (event.kind === 'ended') endSeen(core, event.open);
     if (core.isDead(actor)) return;
     if (event.kind === 'ended') return tell(event.open.batch, event.open.status.code);
     const rank = this.#wake(actor);
     if (event.kind === 'entry') complete(rank.engine, event.completion);
     else if (event.kind === 'timer') timerFired(rank.engine, event.timer, core.now);
     else asyncEvent(rank.engine, event.qpn, 'CQ_ERR');
-    for (const open of takeUntold(rank)) {
-      endSeen(core, open);
-      tell(open.batch, open.status.code);
-    }
+    for (const open of takeUntold(rank)) tell(open.batch, open.status.code);
   }
 
   /** What each rank's engine still holds: send-queue slots, and batches without an end. */
   left(): { readonly actor: ActorId; readonly slots: number; readonly batches: number }[] {
     return [...this.#ranks.values()].map((rank) => {
-      return { actor: rank.actor, slots: slotsTaken(rank), batches: rank.open.size };
+      const batches = [...rank.open.values()].filter(({ told }) => !told).length;
+      return { actor: rank.actor, slots: slotsTaken(rank), batches };
     });
   }
 
@@ -230,7 +232,7 @@ export class NicSide {
         const lane = this.#lanes.get(qpn);
         this.#lanes.delete(qpn);
         verbs.destroyQueuePair(qpn);
-        if (lane !== undefined) cancelLane(this.#core, lane);
+        if (lane !== undefined) cancelLane(lane);
       },
       postReceives: (qpn, count) => {
         verbs.postReceives(qpn, count);
@@ -252,7 +254,6 @@ export class NicSide {
     const outcome = verbs.postSend(qpn, chain);
     if (outcome.posted === 0) return outcome;
     const lane = this.#laneOf(qpn, actor);
-    if (open !== null) chainPosted(core, open, lane.queuePair.broken || !this.#sim.regions.has(chain.rkey));
     this.#launch({ lane, chain, message: null, workRequests: outcome.posted, open, fate, cancelled: false });
     if (fate === FATE.early) {
       const completion = { qpn, opcode: 'data', wrId: chain.tailId, status: 'SUCCESS' } as const;
@@ -298,17 +299,6 @@ export class NicSide {
 
   #renewKey({ initiator, target }: Lane): void {
     renewKey(this.#rankOf(target), initiator);
-    this.#forgetDanger(target, initiator);
-  }
-
-  /** Batches whose key is dead can touch nothing at the target any more. */
-  #forgetDanger(target: ActorId, initiator: ActorId): void {
-    for (const lane of this.#lanes.values()) {
-      if (lane.initiator !== initiator || lane.target !== target) continue;
-      for (const { open, chain } of lane.flights)
-        if (open !== null && chain !== null && !this.#sim.regions.has(chain.rkey))
-          targetIsSafe(this.#core, open);
-    }
   }
 
   /** Has the fabric move the bytes of what lands, and waits for it. */
@@ -317,8 +307,9 @@ export class NicSide {
     const { fabric, observer } = core.spec;
     const { chain, open, lane } = this.#landing!;
     const isWrite = chain!.operation === 'write';
-    const { batch } = open!;
-    if (!core.isDead(lane.initiator)) core.judge.landed(lane.initiator, batch);
+    believe(open !== null, 'INV-NIC-3', `bytes of actor ${lane.initiator} land that belong to no batch`);
+    const { batch } = open;
+    core.judge.landed(lane.initiator, batch);
     const [local, remote] = isWrite ? [source, target] : [target, source];
     const triples: number[] = [];
     let bytes = 0;
@@ -396,13 +387,17 @@ function openOf({ opcode }: WorkCompletion, { open }: Flight): OpenBatch | null 
   return opcode === 'data' ? open : null;
 }
 
-/** The batches of a rank that have ended and whose poster does not know; in order of their posts. */
+/**
+ * The batches of a rank that have ended and whose poster does not know; in order of their posts. One stays open as long as
+ * chains of it wait for room: the library tells its first error before they are posted, and they are its own all the same.
+ */
 function takeUntold(rank: RankEngine): OpenBatch[] {
   const untold: OpenBatch[] = [];
   for (const [transferId, open] of rank.open) {
     if (!hasEnded(open)) continue;
-    rank.open.delete(transferId);
-    untold.push(open);
+    if (!open.told) untold.push(open);
+    open.told = true;
+    if (!isPosting(open)) rank.open.delete(transferId);
   }
   return untold;
 }

@@ -1,6 +1,5 @@
 import { BrokenBelief } from '../base/failure.ts';
 import { below, finish, mix } from '../base/mix.ts';
-import { describeThrown } from '../base/thrown.ts';
 import { type ActorId, PROXY } from '../base/topology.ts';
 import { createJudge } from '../oracle/judge.ts';
 import type { Effect, Input } from '../wire/machine.ts';
@@ -10,6 +9,7 @@ import { Core } from './core.ts';
 import type { RequestSetup } from './draws.ts';
 import { resetMemory } from './memory.ts';
 import { kindNumber } from './network.ts';
+import { findDanger } from './nic-danger.ts';
 import type { Flight } from './nic-lanes.ts';
 import { type NicEvent, NicSide } from './nic-side.ts';
 import { PostOffice } from './post-office.ts';
@@ -51,9 +51,7 @@ class World {
       this.#perform(effect);
     } catch (error) {
       // Ours, not the connector's: it must not be taken for a bug of the machine that asked for the effect.
-      throw error instanceof BrokenBelief
-        ? error
-        : new BrokenBelief('INV-WORLD-1', describeThrown(error), error);
+      throw error instanceof BrokenBelief ? error : new BrokenBelief('INV-WORLD-1', stackOf(error));
     }
   };
   #actor: ActorId = PROXY;
@@ -86,6 +84,7 @@ class World {
       })),
       checksTokens: grain.readAlways,
       isLoaded: (actor, note) => this.#cluster.isLoaded(actor, note),
+      findDanger: (engine, blocks) => findDanger(this.#nic.queues, engine, blocks),
       fail: (invariant, place, detail) => this.#core.fail(invariant, place, detail),
     });
   }
@@ -325,6 +324,10 @@ class World {
     const at = core.now + core.spec.network.httpMicros + held;
     core.push(HAPPENING.down, PROXY, at, engine, held, { kind: 'message', from: scheduler, message }, null);
   }
+}
+
+function stackOf(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }
 
 /** Timer kinds are below 16, so a kind and an object make one number. */

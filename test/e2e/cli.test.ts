@@ -36,8 +36,6 @@ describe('check', () => {
       'digest',
       'fabric',
       'goals',
-      'harnessFailureCount',
-      'harnessFailures',
       'provider',
       'schedules',
       'schedulesPerSecond',

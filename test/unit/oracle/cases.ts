@@ -23,10 +23,12 @@ export const D_RANK = D.ranks[0]!;
 interface Setting {
   readonly isLoaded?: boolean;
   readonly checksTokens?: boolean;
+  /** Blocks of D that an operation can still touch. */
+  readonly endangered?: readonly number[];
 }
 
 /** A judge and what it said. */
-export function setUp({ isLoaded = true, checksTokens = true }: Setting = {}): {
+export function setUp({ isLoaded = true, checksTokens = true, endangered = [] }: Setting = {}): {
   judge: Judge;
   said: string[];
 } {
@@ -41,6 +43,11 @@ export function setUp({ isLoaded = true, checksTokens = true }: Setting = {}): {
     ],
     checksTokens,
     isLoaded: () => isLoaded,
+    findDanger: (engine, blocks) => {
+      const block =
+        engine === D.engine ? blocks.find((candidate) => endangered.includes(candidate)) : undefined;
+      return block === undefined ? null : { block, request: 0 };
+    },
     fail: (invariant, place, detail) => {
       expect(Object.keys(INVARIANTS)).toContain(invariant);
       expect(detail).not.toBe('');
@@ -126,51 +133,32 @@ interface Case {
 
 export const CASES: readonly Case[] = [
   {
-    name: 'a block handed out while a write into it can still land',
+    name: 'a block handed out while an operation can still touch it',
     says: 'I1 decode scheduler block pool',
     illegal(judge) {
       held(judge);
-      judge.posted(P_RANK, batch());
-      judge.note(D.scheduler, free([3]));
-      judge.note(D.scheduler, allocate([3], 1));
+      judge.note(D.scheduler, allocate([4, 2], 1));
     },
     legal(judge) {
       held(judge);
-      judge.posted(P_RANK, batch());
-      judge.remoteDone(batch());
-      judge.note(D.scheduler, free([3]));
-      judge.note(D.scheduler, allocate([3], 1));
+      judge.note(P.scheduler, allocate([2], 1));
+      judge.note(D.scheduler, allocate([4, 1], 1));
     },
-  },
-  {
-    name: 'a source block handed out while a write from it has not completed',
-    says: 'I1 prefill scheduler block pool',
-    illegal(judge) {
-      held(judge);
-      judge.posted(P_RANK, batch());
-      judge.remoteDone(batch());
-      judge.note(P.scheduler, free([0]));
-      judge.note(P.scheduler, allocate([0], 1));
-    },
-    legal(judge) {
-      held(judge);
-      judge.posted(P_RANK, batch());
-      judge.remoteDone(batch());
-      judge.localDone(P_RANK, batch());
-      judge.note(P.scheduler, free([0]));
-      judge.note(P.scheduler, allocate([0], 1));
-    },
+    setting: { endangered: [2] },
+    legalSetting: { endangered: [2] },
   },
   {
     name: 'a write posted on a block that nobody holds',
     says: 'I1 decode blocks',
     illegal(judge) {
       judge.note(P.scheduler, allocate([0]));
-      judge.posted(P_RANK, batch());
+      judge.posted(P_RANK, batch(), true);
     },
     legal(judge) {
-      held(judge);
-      judge.posted(P_RANK, batch());
+      judge.note(P.scheduler, allocate([0]));
+      judge.posted(P_RANK, batch(), false);
+      judge.note(D.scheduler, allocate([3]));
+      judge.posted(P_RANK, batch(), true);
     },
   },
   {
@@ -178,17 +166,15 @@ export const CASES: readonly Case[] = [
     says: 'I1 decode blocks',
     illegal(judge) {
       held(judge);
-      judge.posted(P_RANK, batch());
-      judge.remoteDone(batch());
+      judge.posted(P_RANK, batch(), true);
       judge.note(D.scheduler, free([3]));
       judge.note(D.scheduler, allocate([3], 1));
       judge.landed(P_RANK, batch());
     },
     legal(judge) {
       held(judge);
-      judge.posted(P_RANK, batch());
+      judge.posted(P_RANK, batch(), true);
       judge.landed(P_RANK, batch());
-      judge.remoteDone(batch());
       judge.note(D.scheduler, free([3]));
       judge.note(D.scheduler, allocate([3], 1));
     },
@@ -199,13 +185,13 @@ export const CASES: readonly Case[] = [
     illegal(judge) {
       held(judge);
       judge.note(P.scheduler, free([0]));
-      judge.posted(P_RANK, batch());
+      judge.posted(P_RANK, batch(), true);
     },
     legal(judge) {
       held(judge);
       judge.note(P.scheduler, share([0], 1));
       judge.note(P.scheduler, free([0]));
-      judge.posted(P_RANK, batch());
+      judge.posted(P_RANK, batch(), true);
     },
   },
   {
@@ -334,12 +320,12 @@ export const CASES: readonly Case[] = [
       judge.note(PROXY, assign(P.engine, D.engine));
       held(judge);
       judge.note(D_OTHER.scheduler, allocate([3]));
-      judge.posted(P_RANK, batch({ peer: D_OTHER.ranks[0]! }));
+      judge.posted(P_RANK, batch({ peer: D_OTHER.ranks[0]! }), true);
     },
     legal(judge) {
       judge.note(PROXY, assign(P.engine, D.engine));
       held(judge);
-      judge.posted(P_RANK, batch());
+      judge.posted(P_RANK, batch(), true);
     },
   },
   {

@@ -1,0 +1,28 @@
+import { expect, test } from 'vitest';
+import { runTape } from '../../../src/sim/run.ts';
+import { type Scenario, SHIPPED_MIX } from '../../../src/sim/scenario.ts';
+import { readTape } from '../../../src/sim/tape.ts';
+import { newMemory } from '../../helpers/world.ts';
+
+/** READ, the library as it is: one batch with chains that wait for room, and an error of the first of them. */
+const MORI_READ: Scenario = { ...SHIPPED_MIX, engine: 'mori', mode: 'read' };
+const TAPE = [
+  [1, 0, 1, 0, 0, 1],
+  [1, 0, 2, 0, 0, 1],
+  [1, 0, 10, 0, 0, 1],
+  [1, 0, 12, 0, 0, 4],
+  [1, 0, 14, 0, 0, 1],
+  [1, 0, 11, 0, 0, 2],
+  [1, 0, 13, 0, 0, 1],
+  [12, 8, 1001, 3, 0, 14],
+  [7, 8, 0, 3, 0, 12],
+  [8, 8, 0, 3, 1, 7],
+];
+
+test('a chain that is posted after its batch was told to have failed is still its poster’s, and judged', () => {
+  const { violation } = runTape(newMemory(), MORI_READ, readTape(TAPE, 'here')).result;
+  expect(violation?.invariant).toBe('I1');
+  expect(violation?.detail).toMatch(
+    /^a read of request \d+ .* lands on block \d+ of engine \d+, which belongs to nobody$/,
+  );
+});
