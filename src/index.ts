@@ -20,6 +20,7 @@ export type {
 } from './connector/plug.ts';
 export { shipped } from './connector/shipped/index.ts';
 export { type Campaign, type CampaignOptions, type Finding, runCampaign } from './explore/campaign.ts';
+export type { HarnessFailure, HarnessFailures } from './explore/harness-failure.ts';
 export { type Replay, readReplayLine, readReplayText, replayLine } from './explore/replay-line.ts';
 export { readScenario, scenarioByName } from './explore/scenario-file.ts';
 export { type Shrunk, shrinkSeed, shrinkTape } from './explore/shrink.ts';

@@ -12,8 +12,9 @@ export class UsageError extends Error {
 export class BrokenBelief extends Error {
   override readonly name = 'BrokenBelief';
   readonly code: string;
-  constructor(code: string, detail: string) {
-    super(`${code}: ${detail}`);
+  /** `cause`: the exception that showed it, where one did. */
+  constructor(code: string, detail: string, cause?: unknown) {
+    super(`${code}: ${detail}`, cause === undefined ? undefined : { cause });
     this.code = code;
   }
 }

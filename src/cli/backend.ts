@@ -20,6 +20,8 @@ export interface BackendFlags {
 /** What moves the bytes of a command's runs. */
 export interface Backend {
   readonly options: Pick<RunOptions, 'fabric'>;
+  /** As they were given, for a replay. */
+  readonly flags: string;
   /** For a JSON document. */
   readonly told: { readonly fabric: BackendName; readonly provider: NativeProvider | null };
 }
@@ -43,10 +45,11 @@ export function openBackend(flags: BackendFlags, memory: WorldMemory): Backend {
     flags.provider !== undefined && flags.backend !== 'native',
     '--provider is a choice of the native backend: add --backend native',
   );
-  if (flags.backend === 'wasm') return { options: {}, told: { fabric: 'wasm', provider: null } };
+  if (flags.backend === 'wasm') return { options: {}, flags: '', told: { fabric: 'wasm', provider: null } };
   const provider = flags.provider ?? PROVIDER_DEFAULT;
   return {
     options: { fabric: fabricOfRuns(openNative(provider, memory)) },
+    flags: ` --backend native --provider ${provider}`,
     told: { fabric: 'native', provider },
   };
 }

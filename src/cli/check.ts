@@ -2,6 +2,13 @@ import { type Command, Option } from 'commander';
 import { UsageError } from '../base/failure.ts';
 import { FAULT_IDS } from '../connector/as-written/faults.ts';
 import { type Campaign, type Finding, runCampaign } from '../explore/campaign.ts';
+import {
+  addHarnessFailures,
+  type HarnessFailures,
+  harnessFailureOf,
+  keepHarnessFailure,
+  noHarnessFailures,
+} from '../explore/harness-failure.ts';
 import { replayLine } from '../explore/replay-line.ts';
 import { readScenario, SCENARIO_NAMES, scenarioByName } from '../explore/scenario-file.ts';
 import { type Shrunk, shrinkSeed } from '../explore/shrink.ts';
@@ -15,8 +22,9 @@ import { AS_WRITTEN_MIX, type Scenario, SHIPPED_MIX } from '../sim/scenario.ts';
 import { type TapeEntry, tapeRows } from '../sim/tape.ts';
 import { type BackendName, backendOption, openBackend, providerOption } from './backend.ts';
 import { checkMemory, readText } from './harness.ts';
+import { exitOf, type HarnessPage, harnessAsJson, showHarnessFailures } from './harness-report.ts';
 import { duration, refuseClash, wholeNumber } from './options.ts';
-import { EXIT, endProgress, print, printJson, showProgress, thousands } from './output.ts';
+import { endProgress, print, printJson, showProgress, thousands } from './output.ts';
 
 interface ScenarioFlags {
   readonly mode?: 'read' | 'write' | 'both';
@@ -97,9 +105,19 @@ function check(file: string | undefined, flags: CheckFlags): number {
   const seconds = (performance.now() - started) / 1000;
   endProgress();
   const reports = campaign.findings.map((finding) => reportOf(memory, scenario, finding, backend.options));
-  if (flags.json) printJson({ ...asJson(campaign, seconds, reports), ...backend.told });
-  else printCampaign(campaign, seconds, reports);
-  return campaign.findings.length > 0 ? EXIT.violation : EXIT.fine;
+  for (const { harness } of reports) addHarnessFailures(campaign.harness, harness);
+  const page = { scenario, flags: backend.flags };
+  const outcome = { campaign, seconds, reports, page };
+  if (flags.json) printJson({ ...asJson(outcome), ...backend.told });
+  else printCampaign(outcome);
+  return exitOf(campaign.findings.length, campaign.harness);
+}
+
+interface Outcome {
+  readonly campaign: Campaign;
+  readonly seconds: number;
+  readonly reports: readonly FindingReport[];
+  readonly page: HarnessPage;
 }
 
 function below(count: number): (schedules: number) => boolean {
@@ -159,26 +177,45 @@ function faultsOf(text: string): string[] {
 
 export interface FindingReport {
   readonly finding: Finding;
-  readonly shrunk: Shrunk;
+  /** Null when the harness broke over it. */
+  readonly shrunk: Shrunk | null;
   readonly tape: readonly TapeEntry[];
   readonly replay: string;
   readonly lines: readonly string[];
+  /** What went wrong with the harness while it was shrunk and written down. */
+  readonly harness: HarnessFailures;
 }
 
+/** Never throws: a finding is told as it was found, if no more can be told. */
 export function reportOf(
   memory: WorldMemory,
   scenario: Scenario,
   finding: Finding,
   options: RunOptions = {},
 ): FindingReport {
-  const shrunk = shrinkSeed(memory, scenario, finding.seed, finding.violation, options);
-  const { entries: tape, result } = shrunk;
-  const replay = `npx moriarty replay ${replayLine({ scenario, source: { tape }, digest: result.digest })}`;
-  return { finding, shrunk, tape, replay, lines: timeline(result.record, PAGE) };
+  const { seed, violation } = finding;
+  const asFound = {
+    finding,
+    shrunk: null,
+    tape: [],
+    replay: `npx moriarty replay ${replayLine({ scenario, source: { seed }, digest: '' })}`,
+    lines: [],
+    harness: noHarnessFailures(),
+  };
+  try {
+    const shrunk = shrinkSeed(memory, scenario, seed, violation, options);
+    const { entries: tape, result, harness } = shrunk;
+    if (result.violation === null) return { ...asFound, shrunk, harness };
+    const replay = `npx moriarty replay ${replayLine({ scenario, source: { tape }, digest: result.digest })}`;
+    return { finding, shrunk, tape, replay, lines: timeline(result.record, PAGE), harness };
+  } catch (error) {
+    keepHarnessFailure(asFound.harness, harnessFailureOf(error, seed, 'report'));
+    return asFound;
+  }
 }
 
-function asJson(campaign: Campaign, seconds: number, reports: readonly FindingReport[]): object {
-  const { schedules, steps, digest, goals } = campaign;
+function asJson({ campaign, seconds, reports, page }: Outcome): object {
+  const { schedules, steps, digest, goals, harness } = campaign;
   return {
     schedules,
     steps,
@@ -187,27 +224,31 @@ function asJson(campaign: Campaign, seconds: number, reports: readonly FindingRe
     schedulesPerSecond: Math.round(schedules / seconds),
     digest: digest.toString(16).padStart(8, '0'),
     goals: Object.fromEntries(goals),
-    violations: reports.map(({ finding, shrunk, tape, replay }) => {
-      const { invariant, place, detail } = finding.violation;
-      return {
-        invariant,
-        place,
-        detail,
-        seed: finding.seed,
-        schedules: finding.count,
-        steps: finding.steps,
-        shrunkSteps: shrunk.result.steps,
-        shrinkRuns: shrunk.runs,
-        tape: tapeRows(tape),
-        replay,
-      };
-    }),
+    violations: reports.map(findingAsJson),
+    ...harnessAsJson(harness, page),
   };
 }
 
-function printCampaign(campaign: Campaign, seconds: number, reports: readonly FindingReport[]): void {
+function findingAsJson({ finding, shrunk, tape, replay }: FindingReport): object {
+  const { invariant, place, detail } = finding.violation;
+  return {
+    invariant,
+    place,
+    detail,
+    seed: finding.seed,
+    schedules: finding.count,
+    steps: finding.steps,
+    shrunkSteps: shrunk?.result.steps ?? null,
+    shrinkRuns: shrunk?.runs ?? 0,
+    tape: tapeRows(tape),
+    replay,
+  };
+}
+
+function printCampaign({ campaign, seconds, reports, page }: Outcome): void {
   for (const report of reports) print(showFinding(report));
-  const { schedules, steps, goals, findings } = campaign;
+  const { schedules, steps, goals, findings, harness } = campaign;
+  for (const line of showHarnessFailures(harness, page)) print(line);
   print(
     `${thousands(schedules)} schedules, ${thousands(steps)} steps in ${seconds.toFixed(2)} s: ${thousands(schedules / seconds)} schedules/s, ${thousands(steps / seconds)} steps/s`,
   );
@@ -219,21 +260,29 @@ function printCampaign(campaign: Campaign, seconds: number, reports: readonly Fi
   );
   const missed = [...goals].filter(([, count]) => count === 0).map(([goal]) => goal);
   if (missed.length > 0) print(`not reached: ${missed.join(', ')}`);
-  print(`${findings.length} violations`);
+  const broken = harness.count === 0 ? '' : `, ${thousands(harness.count)} harness failures`;
+  print(`${findings.length} violations${broken}`);
 }
 
 /** A violation on one page: what broke, the shrunk story, who waits for whom, the line that replays it. */
 export function showFinding(report: FindingReport): string {
-  const { finding, shrunk, lines, replay } = report;
+  const { finding, shrunk, lines, replay, tape } = report;
   const { invariant, place } = finding.violation;
-  const violation = shrunk.result.violation!;
+  const shown = shrunk?.result.violation ?? finding.violation;
   return [
     `${invariant} broken: ${INVARIANTS[invariant]}`,
-    `  at ${place} (seed ${finding.seed}; ${finding.count} of the schedules; shrunk from ${finding.steps} steps to ${shrunk.result.steps}, ${report.tape.length} draws differ from the plain run)`,
+    `  at ${place} (seed ${finding.seed}; ${finding.count} of the schedules; ${howShrunk(finding, shrunk, tape.length)})`,
     ...lines,
-    `  ${violation.detail}`,
-    ...shrunk.result.waits.map((wait) => `  ${wait}`),
+    `  ${shown.detail}`,
+    ...(shrunk?.result.waits ?? []).map((wait) => `  ${wait}`),
     `  FAIL ${invariant} replay: ${replay}`,
     '',
   ].join('\n');
+}
+
+function howShrunk({ steps }: Finding, shrunk: Shrunk | null, draws: number): string {
+  if (shrunk === null) return `${steps} steps; not shrunk, because the harness failed over it`;
+  if (shrunk.result.violation === null)
+    return `${steps} steps; not shrunk, because the same schedule passes when it runs again: something keeps state from run to run`;
+  return `shrunk from ${steps} steps to ${shrunk.result.steps}, ${draws} draws differ from the plain run`;
 }

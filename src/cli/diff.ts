@@ -6,8 +6,9 @@ import { createWasmFabric } from '../sim/wasm-fabric.ts';
 import { fabricOfRuns, openNative, providerOption } from './backend.ts';
 import { scenarioOf } from './check.ts';
 import { checkMemory } from './harness.ts';
+import { exitOf, harnessAsJson, showHarnessFailures } from './harness-report.ts';
 import { wholeNumber } from './options.ts';
-import { EXIT, endProgress, print, printJson, showProgress, thousands } from './output.ts';
+import { endProgress, print, printJson, showProgress, thousands } from './output.ts';
 
 interface DiffFlags {
   readonly mode?: 'read' | 'write' | 'both';
@@ -49,9 +50,19 @@ function diff(file: string | undefined, flags: DiffFlags): number {
     },
   );
   endProgress();
-  if (flags.json) printJson({ ...outcome, provider: native.provider, library: native.library });
-  else for (const line of showDiff(outcome, native.provider)) print(line);
-  return outcome.differing.length > 0 ? EXIT.violation : EXIT.fine;
+  const { harness, ...figures } = outcome;
+  const page = { scenario, flags: ` --backend native --provider ${native.provider}` };
+  if (flags.json)
+    printJson({
+      ...figures,
+      ...harnessAsJson(harness, page),
+      provider: native.provider,
+      library: native.library,
+    });
+  else
+    for (const line of [...showHarnessFailures(harness, page), ...showDiff(outcome, native.provider)])
+      print(line);
+  return exitOf(outcome.differing.length, harness);
 }
 
 function showDiff({ seeds, equal, batches, differing }: Diff, provider: NativeProvider): string[] {

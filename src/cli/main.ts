@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import { Command, CommanderError } from 'commander';
-import { BrokenBelief, UsageError } from '../base/failure.ts';
+import { UsageError } from '../base/failure.ts';
+import { harnessFailureOf } from '../explore/harness-failure.ts';
 import { addBench } from './bench.ts';
 import { addCheck } from './check.ts';
 import { addDemo } from './demo.ts';
@@ -50,11 +51,8 @@ function exitCodeOf(error: unknown): number {
     complain(`moriarty: ${error.code}: ${error.message}`);
     return EXIT.usage;
   }
-  if (error instanceof BrokenBelief) complain(`moriarty: the harness failed: ${error.message}`);
-  else
-    complain(
-      `moriarty: the harness failed: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`,
-    );
+  const { code, message, stack } = harnessFailureOf(error, null, 'run');
+  complain([`moriarty: the harness failed: ${code}: ${message}`, ...stack].join('\n    '));
   return EXIT.harness;
 }
 

@@ -1,10 +1,18 @@
+import { UsageError } from '../base/failure.ts';
 import { mix } from '../base/mix.ts';
 import type { Fabric } from '../io/fabric.ts';
 import { sameFailure, type Violation } from '../oracle/verdict.ts';
 import type { WorldMemory } from '../sim/memory.ts';
 import { type Parts, runSeed } from '../sim/run.ts';
+import type { RunResult } from '../sim/run-spec.ts';
 import type { Scenario } from '../sim/scenario.ts';
 import { GOALS, type Goal } from '../wire/machine.ts';
+import {
+  type HarnessFailures,
+  harnessFailureOf,
+  keepHarnessFailure,
+  noHarnessFailures,
+} from './harness-failure.ts';
 
 /** A campaign: schedules of one scenario, one for each seed, until enough have run or a kind of failure is wanted only once. */
 export interface CampaignOptions {
@@ -36,11 +44,17 @@ export interface Campaign {
   digest: number;
   readonly goals: Map<Goal, number>;
   readonly findings: Finding[];
+  /** Schedules in which the harness broke; the campaign went on after each. */
+  readonly harness: HarnessFailures;
 }
 
 /** Schedules between two calls of `onProgress`. */
 const PROGRESS_EVERY = 256;
 
+/** Folded into the campaign's digest for a schedule that has none. */
+const BROKEN_DIGEST = 0xbad;
+
+/** @throws UsageError when the first schedule shows that the caller's scenario or parts are wrong. */
 export function runCampaign(memory: WorldMemory, options: CampaignOptions): Campaign {
   const campaign: Campaign = {
     schedules: 0,
@@ -48,22 +62,43 @@ export function runCampaign(memory: WorldMemory, options: CampaignOptions): Camp
     digest: 0,
     goals: new Map(GOALS.map((goal) => [goal, 0])),
     findings: [],
+    harness: noHarnessFailures(),
   };
   while (options.goOn(campaign.schedules)) {
     const seed = options.seedFrom + campaign.schedules;
-    const { result } = runSeed(memory, options.scenario, seed, options);
+    const result = runOne(memory, options, seed, campaign);
     campaign.schedules++;
-    campaign.steps += result.steps;
-    for (let at = 0; at < 16; at += 8)
-      campaign.digest = mix(campaign.digest, Number.parseInt(result.digest.slice(at, at + 8), 16));
-    for (const [goal, count] of result.goals) campaign.goals.set(goal, campaign.goals.get(goal)! + count);
-    if (result.violation !== null) {
-      addFinding(campaign, result.violation, seed, result.steps);
-      if (options.stopAtFirst) break;
-    }
+    if (result === null) campaign.digest = mix(campaign.digest, BROKEN_DIGEST);
+    else addResult(campaign, result, seed);
+    if (options.stopAtFirst && campaign.findings.length > 0) break;
     if (campaign.schedules % PROGRESS_EVERY === 0) options.onProgress?.(campaign);
   }
   return campaign;
+}
+
+/** One schedule; null when the harness broke in it, which is no reason to lose what the others have shown. */
+function runOne(
+  memory: WorldMemory,
+  options: CampaignOptions,
+  seed: number,
+  campaign: Campaign,
+): RunResult | null {
+  try {
+    return runSeed(memory, options.scenario, seed, options).result;
+  } catch (error) {
+    if (error instanceof UsageError && campaign.schedules === 0) throw error;
+    keepHarnessFailure(campaign.harness, harnessFailureOf(error, seed, 'run'));
+    return null;
+  }
+}
+
+function addResult(campaign: Campaign, result: RunResult, seed: number): void {
+  const { steps, digest, goals, violation } = result;
+  campaign.steps += steps;
+  for (let at = 0; at < 16; at += 8)
+    campaign.digest = mix(campaign.digest, Number.parseInt(digest.slice(at, at + 8), 16));
+  for (const [goal, count] of goals) campaign.goals.set(goal, campaign.goals.get(goal)! + count);
+  if (violation !== null) addFinding(campaign, violation, seed, steps);
 }
 
 function addFinding(campaign: Campaign, violation: Violation, seed: number, steps: number): void {

@@ -1,9 +1,16 @@
+import { UsageError } from '../base/failure.ts';
 import { mix } from '../base/mix.ts';
 import type { Fabric } from '../io/fabric.ts';
 import type { Violation } from '../oracle/verdict.ts';
 import { digestMemory, type WorldMemory } from '../sim/memory.ts';
 import { runSeed } from '../sim/run.ts';
 import type { Scenario } from '../sim/scenario.ts';
+import {
+  type HarnessFailures,
+  harnessFailureOf,
+  keepHarnessFailure,
+  noHarnessFailures,
+} from './harness-failure.ts';
 
 /** Who moves the bytes of a run, in a memory of its own. */
 export interface DiffSide {
@@ -35,6 +42,8 @@ export interface Diff {
   readonly equal: number;
   readonly batches: number;
   readonly differing: readonly DiffSeed[];
+  /** Seeds in which the harness broke on a side: neither equal nor differing. */
+  readonly harness: HarnessFailures;
 }
 
 export interface DiffOptions {
@@ -50,17 +59,22 @@ const PROGRESS_EVERY = 64;
 export function diffSeeds(left: DiffSide, right: DiffSide, options: DiffOptions): Diff {
   const { scenario, seedFrom, seeds } = options;
   const differing: DiffSeed[] = [];
+  const harness = noHarnessFailures();
   let batches = 0;
   for (let done = 0; done < seeds; done++) {
     if (done > 0 && done % PROGRESS_EVERY === 0) options.onProgress?.(done);
     const seed = seedFrom + done;
-    const outcomes = [left, right].map((side) => outcomeOf(side, scenario, seed));
-    const [one, other] = outcomes;
-    batches += one!.batches;
-    if (JSON.stringify(one) !== JSON.stringify(other))
-      differing.push({ seed, outcomes: { [left.name]: one!, [right.name]: other! } });
+    try {
+      const [one, other] = [outcomeOf(left, scenario, seed), outcomeOf(right, scenario, seed)];
+      batches += one.batches;
+      if (JSON.stringify(one) !== JSON.stringify(other))
+        differing.push({ seed, outcomes: { [left.name]: one, [right.name]: other } });
+    } catch (error) {
+      if (error instanceof UsageError && done === 0) throw error;
+      keepHarnessFailure(harness, harnessFailureOf(error, seed, 'run'));
+    }
   }
-  return { seeds, equal: seeds - differing.length, batches, differing };
+  return { seeds, equal: seeds - differing.length - harness.count, batches, differing, harness };
 }
 
 export function outcomeOf(side: DiffSide, scenario: Scenario, seed: number): DiffOutcome {

@@ -1,15 +1,24 @@
 import { sameFailure, type Violation } from '../oracle/verdict.ts';
 import type { WorldMemory } from '../sim/memory.ts';
-import { type RunOptions, runSeed, runTape } from '../sim/run.ts';
+import { type Run, type RunOptions, runSeed, runTape } from '../sim/run.ts';
 import type { RunResult } from '../sim/run-spec.ts';
 import type { Scenario } from '../sim/scenario.ts';
 import { DRAW, type DrawKind, type TapeEntry } from '../sim/tape.ts';
+import {
+  type HarnessFailures,
+  harnessFailureOf,
+  keepHarnessFailure,
+  noHarnessFailures,
+} from './harness-failure.ts';
 
 /** The smallest tape found that still breaks the same invariant at the same place. */
 export interface Shrunk {
   readonly entries: readonly TapeEntry[];
+  /** Its violation is null when not even the schedule that was given fails again: what ran keeps state between runs. */
   readonly result: RunResult;
   readonly runs: number;
+  /** Smaller tapes in which the harness itself broke. They were left alone. */
+  readonly harness: HarnessFailures;
 }
 
 /** Runs that one shrink may take, and steps over all of them: a run that never ends is long. */
@@ -41,13 +50,8 @@ export function shrinkSeed(
   violation: Violation,
   options: RunOptions = {},
 ): Shrunk {
-  return shrinkTape(
-    memory,
-    scenario,
-    runSeed(memory, scenario, seed, { ...options, record: true }).tape.recorded,
-    violation,
-    options,
-  );
+  const { recorded } = runSeed(memory, scenario, seed, { ...options, record: true }).tape;
+  return shrinkFrom({ memory, scenario, violation, options, best: recorded, seed });
 }
 
 export function shrinkTape(
@@ -57,7 +61,12 @@ export function shrinkTape(
   violation: Violation,
   options: RunOptions = {},
 ): Shrunk {
-  const search: Search = { memory, scenario, violation, options, best: start, runs: 0, steps: 0 };
+  return shrinkFrom({ memory, scenario, violation, options, best: start, seed: null });
+}
+
+function shrinkFrom(start: SearchStart): Shrunk {
+  const search: Search = { ...start, runs: 0, steps: 0, harness: noHarnessFailures() };
+  const { memory, scenario, options } = search;
   for (;;) {
     const before = size(search.best);
     for (const group of GROUPS)
@@ -70,15 +79,20 @@ export function shrinkTape(
     if (size(search.best) === before || isSpent(search)) break;
   }
   const { result } = runTape(memory, scenario, search.best, { ...options, record: true });
-  return { entries: search.best, result, runs: search.runs };
+  return { entries: search.best, result, runs: search.runs, harness: search.harness };
 }
 
-interface Search {
+interface SearchStart {
   readonly memory: WorldMemory;
   readonly scenario: Scenario;
   readonly violation: Violation;
   readonly options: RunOptions;
+  readonly seed: number | null;
   best: readonly TapeEntry[];
+}
+
+interface Search extends SearchStart {
+  readonly harness: HarnessFailures;
   runs: number;
   steps: number;
 }
@@ -96,14 +110,24 @@ function size(entries: readonly TapeEntry[]): number {
 function attempt(search: Search, candidate: readonly TapeEntry[]): boolean {
   if (size(candidate) >= size(search.best) || isSpent(search)) return false;
   search.runs++;
-  const { result, tape } = runTape(search.memory, search.scenario, candidate, {
-    ...search.options,
-    record: false,
-  });
+  const run = runCandidate(search, candidate);
+  if (run === null) return false;
+  const { result, tape } = run;
   search.steps += result.steps;
   if (result.violation === null || !sameFailure(result.violation, search.violation)) return false;
   search.best = [...tape.recorded];
   return true;
+}
+
+/** Null when the harness broke in it: then it is no smaller form of the violation, and the search goes on without it. */
+function runCandidate(search: Search, candidate: readonly TapeEntry[]): Run | null {
+  const { memory, scenario, options, seed } = search;
+  try {
+    return runTape(memory, scenario, candidate, { ...options, record: false });
+  } catch (error) {
+    keepHarnessFailure(search.harness, harnessFailureOf(error, seed, 'shrink', candidate));
+    return null;
+  }
 }
 
 /** Delta debugging: halves, quarters, down to single entries. */

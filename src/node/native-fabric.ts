@@ -25,7 +25,10 @@ export interface NativeFabric extends Fabric {
    * allocated until `close` has resolved. @throws UsageError FABRIC-REGION
    */
   registerDeviceMemory(owner: number, pointer: bigint, bytes: number, device: number): MemoryRegion;
-  /** Takes back every region, as the next run wants to find it. Nothing may be in flight. */
+  /**
+   * Takes back every region, as the next run wants to find it. What a run that broke off has left in flight is waited
+   * for and forgotten. @throws BrokenBelief INV-NATIVE-1 when it does not end
+   */
   reset(): void;
   /** What is in flight ends with ERR_BAD_STATE; resolves when nothing can touch the memory any more. */
   close(): Promise<void>;
@@ -140,6 +143,8 @@ class OneProcess implements NativeFabric {
   }
 
   reset(): void {
+    this.#rests = 0;
+    while (this.#core.inFlight > 0) if (this.poll().length === 0) this.rest();
     for (const key of this.#keys) this.#drop(key);
     this.#keys.clear();
   }

@@ -1,5 +1,6 @@
 import { BrokenBelief } from '../base/failure.ts';
 import { below, finish, mix } from '../base/mix.ts';
+import { describeThrown } from '../base/thrown.ts';
 import { type ActorId, PROXY } from '../base/topology.ts';
 import { createJudge } from '../oracle/judge.ts';
 import type { Effect, Input } from '../wire/machine.ts';
@@ -51,7 +52,9 @@ class World {
       this.#perform(effect);
     } catch (error) {
       // Ours, not the connector's: it must not be taken for a bug of the machine that asked for the effect.
-      throw error instanceof BrokenBelief ? error : new BrokenBelief('INV-WORLD-1', stackOf(error));
+      throw error instanceof BrokenBelief
+        ? error
+        : new BrokenBelief('INV-WORLD-1', describeThrown(error), error);
     }
   };
   #actor: ActorId = PROXY;
@@ -324,10 +327,6 @@ class World {
     const at = core.now + core.spec.network.httpMicros + held;
     core.push(HAPPENING.down, PROXY, at, engine, held, { kind: 'message', from: scheduler, message }, null);
   }
-}
-
-function stackOf(error: unknown): string {
-  return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }
 
 /** Timer kinds are below 16, so a kind and an object make one number. */

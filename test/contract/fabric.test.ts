@@ -75,6 +75,20 @@ describe.each(SUBJECTS)('the $name fabric', ({ missing, open }) => {
       expect(Buffer.compare(slice(TARGET, 0, REGION), wanted)).toBe(0);
     });
 
+    test.skipIf(missing || fabric.reset === undefined)(
+      'what a run that broke off has left behind is no completion of the next',
+      () => {
+        fabric.post(connection, 'write', [0, 100, 200_000], 7);
+        fabric.reset!();
+        expect(fabric.poll()).toEqual([]);
+        connection = fabric.connect(
+          fabric.registerMemory(1, SOURCE, SOURCE + REGION),
+          fabric.registerMemory(2, TARGET, TARGET + REGION),
+        );
+        expect(post('write', [0, 0, 64], 8).code).toBe(StatusCode.SUCCESS);
+      },
+    );
+
     test('a read moves them the other way', () => {
       memory.bytes.fill(9, TARGET + 500, TARGET + 800);
       expect(post('read', [10, 500, 300], 1).code).toBe(StatusCode.SUCCESS);

@@ -36,6 +36,8 @@ describe('check', () => {
       'digest',
       'fabric',
       'goals',
+      'harnessFailureCount',
+      'harnessFailures',
       'provider',
       'schedules',
       'schedulesPerSecond',

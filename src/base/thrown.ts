@@ -1,0 +1,77 @@
+/** What was thrown, as text. Whatever it is: nothing here runs code of the thrown thing without a net. */
+
+/** Frames that a person needs to find the place. */
+const FRAMES_MAX = 8;
+const TEXT_MAX = 400;
+
+/** `TypeError: x is not a function`; for what is no error at all, what it is: `null`, `the text "x"`, `an object {}`. */
+export function describeThrown(thrown: unknown): string {
+  if (!isError(thrown)) return describeValue(thrown);
+  const name = textOf(() => thrown.name);
+  const message = textOf(() => thrown.message);
+  if (name === '' || name === 'Error') return message === '' ? 'an Error without a message' : message;
+  return message === '' ? name : `${name}: ${message}`;
+}
+
+/** A value in a few words. */
+export function describeValue(value: unknown): string {
+  switch (typeof value) {
+    case 'string':
+      return `the text ${cut(JSON.stringify(value))}`;
+    case 'function':
+      return 'a function';
+    case 'symbol':
+    case 'bigint':
+      return `the ${typeof value} ${cut(String(value))}`;
+    case 'object':
+      return value === null ? 'null' : `${isArray(value) ? 'a list' : 'an object'} ${shown(value)}`.trim();
+    default:
+      return String(value);
+  }
+}
+
+/** The first lines `at ...` of an error's stack, innermost first; none when it has no stack of the usual form. */
+export function stackHead(thrown: unknown, linesMax = FRAMES_MAX): string[] {
+  if (!isError(thrown)) return [];
+  const stack = textOf(() => thrown.stack, Number.POSITIVE_INFINITY);
+  const lines = stack.split('\n').map((line) => line.trim());
+  return lines.filter((line) => line.startsWith('at ')).slice(0, linesMax);
+}
+
+function isError(thrown: unknown): thrown is Error {
+  try {
+    return thrown instanceof Error;
+  } catch {
+    return false;
+  }
+}
+
+function isArray(value: unknown): boolean {
+  try {
+    return Array.isArray(value);
+  } catch {
+    return false;
+  }
+}
+
+/** A property that its owner may compute, and fail to. */
+function textOf(read: () => unknown, charactersMax = TEXT_MAX): string {
+  try {
+    const text = read();
+    return typeof text === 'string' ? cut(text, charactersMax) : '';
+  } catch {
+    return '';
+  }
+}
+
+function shown(value: object): string {
+  try {
+    return cut(JSON.stringify(value) ?? '');
+  } catch {
+    return '';
+  }
+}
+
+function cut(text: string, charactersMax = TEXT_MAX): string {
+  return text.length > charactersMax ? `${text.slice(0, charactersMax)}...` : text;
+}

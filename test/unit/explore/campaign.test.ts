@@ -1,0 +1,173 @@
+import { describe, expect, test } from 'vitest';
+import { BrokenBelief, UsageError } from '../../../src/base/failure.ts';
+import { reportOf, showFinding } from '../../../src/cli/check.ts';
+import { exitOf, harnessAsJson, showHarnessFailures } from '../../../src/cli/harness-report.ts';
+import { type Campaign, runCampaign } from '../../../src/explore/campaign.ts';
+import { HARNESS_FAILURES_MAX } from '../../../src/explore/harness-failure.ts';
+import { readReplayLine } from '../../../src/explore/replay-line.ts';
+import { shrinkSeed } from '../../../src/explore/shrink.ts';
+import type { Fabric } from '../../../src/io/fabric.ts';
+import { IN_TURN } from '../../../src/proxy/choose.ts';
+import { type RunOptions, runSeed } from '../../../src/sim/run.ts';
+import { AS_WRITTEN_MIX, type Scenario, SHIPPED_MIX } from '../../../src/sim/scenario.ts';
+import { createWasmFabric } from '../../../src/sim/wasm-fabric.ts';
+import { plantInMessages } from '../../canary/plant.ts';
+import { newMemory } from '../../helpers/world.ts';
+
+const memory = newMemory();
+/** Every run of it moves bytes, and some seeds of the first ones fail. */
+const FAULTY: Scenario = { ...AS_WRITTEN_MIX, faults: ['F3'] };
+
+/** Breaks the harness in the middle of the runs that `breaks` names, by their order. */
+function breaking(breaks: (run: number) => boolean, atPost = 2): Pick<RunOptions, 'fabric'> {
+  let runs = 0;
+  return {
+    fabric: () => {
+      const run = runs++;
+      const fabric = createWasmFabric(memory);
+      let posts = 0;
+      const post: Fabric['post'] = (connection, operation, batch, id) => {
+        if (breaks(run) && ++posts === atPost) throw new BrokenBelief('INV-NIC-1', 'a planted break');
+        fabric.post(connection, operation, batch, id);
+      };
+      return { ...fabric, post };
+    },
+  };
+}
+
+function campaignOf(scenario: Scenario, seeds: number, options: RunOptions = {}): Campaign {
+  const range = { seedFrom: 0, goOn: (done: number) => done < seeds, stopAtFirst: false };
+  return runCampaign(memory, { scenario, ...range, ...options });
+}
+
+describe('a schedule that breaks the harness', () => {
+  const whole = campaignOf(FAULTY, 24);
+  const broken = campaignOf(
+    FAULTY,
+    24,
+    breaking((run) => run === 5 || run === 11),
+  );
+
+  test('is named with its seed, code, message and stack, and the campaign goes on', () => {
+    expect(broken.schedules).toBe(24);
+    expect(broken.harness.count).toBe(2);
+    expect(broken.harness.kept).toMatchObject([
+      { seed: 5, code: 'INV-NIC-1', message: 'a planted break', during: 'run' },
+      { seed: 11, code: 'INV-NIC-1' },
+    ]);
+    expect(broken.harness.kept[0]!.stack[0]).toMatch(/campaign\.test\.ts:\d+/);
+  });
+
+  test('costs none of the findings of the others', () => {
+    const seedsOf = ({ findings }: Campaign): number[] => findings.map(({ seed }) => seed);
+    expect(whole.harness.count).toBe(0);
+    expect(seedsOf(whole)).toHaveLength(1);
+    expect(seedsOf(broken)).toEqual(seedsOf(whole));
+    expect(exitOf(broken.findings.length, broken.harness)).toBe(3);
+    expect(exitOf(whole.findings.length, whole.harness)).toBe(1);
+    expect(exitOf(0, whole.harness)).toBe(0);
+  });
+
+  test('leaves the memory as the next schedule would find it in a process of its own', () => {
+    const options = breaking((run) => run % 2 === 0);
+    let breaks = 0;
+    for (let seed = 0; seed < 12; seed++) {
+      try {
+        runSeed(memory, FAULTY, seed, options);
+      } catch {
+        breaks++;
+      }
+      const after = runSeed(memory, FAULTY, seed + 1, options).result;
+      const fresh = runSeed(newMemory(), FAULTY, seed + 1).result;
+      expect([after.digest, after.violation]).toEqual([fresh.digest, fresh.violation]);
+    }
+    expect(breaks).toBeGreaterThan(5);
+  });
+
+  test('is printed with a line that runs it again, in text and in JSON', () => {
+    const page = { scenario: FAULTY, flags: '' };
+    const text = showHarnessFailures(broken.harness, page).join('\n');
+    expect(text).toContain('the harness failed in seed 5: INV-NIC-1: a planted break');
+    const line = text.match(/replay: npx moriarty replay (mor1\.\S+)/)![1]!;
+    expect(readReplayLine(line)).toMatchObject({ scenario: FAULTY, source: { seed: 5 } });
+    const told = harnessAsJson(broken.harness, page);
+    expect(told).toMatchObject({
+      harnessFailureCount: 2,
+      harnessFailures: [{ seed: 5, code: 'INV-NIC-1', message: 'a planted break' }, { seed: 11 }],
+    });
+    expect(JSON.stringify(told)).toContain(line);
+  });
+
+  test('is kept a bounded number of times, and the rest is counted', () => {
+    const all = campaignOf(
+      FAULTY,
+      40,
+      breaking(() => true),
+    );
+    expect(all.harness.kept).toHaveLength(HARNESS_FAILURES_MAX);
+    expect(all.harness.count).toBeGreaterThan(HARNESS_FAILURES_MAX);
+    const rest = all.harness.count - HARNESS_FAILURES_MAX;
+    expect(showHarnessFailures(all.harness, { scenario: FAULTY, flags: '' }).at(-1)).toBe(
+      `and ${rest} more harness failures`,
+    );
+  });
+
+  test('does not count as the first violation', () => {
+    const first = runCampaign(memory, {
+      scenario: FAULTY,
+      seedFrom: 0,
+      goOn: (done) => done < 24,
+      stopAtFirst: true,
+      ...breaking((run) => run === 0),
+    });
+    expect(first.harness.count).toBe(1);
+    expect(first.findings).toHaveLength(1);
+  });
+
+  test('with a mistake of the caller in the very first one is that mistake', () => {
+    const scenario = { ...AS_WRITTEN_MIX, faults: ['F99'] };
+    expect(() => campaignOf(scenario, 3)).toThrow(UsageError);
+  });
+});
+
+describe('a finding', () => {
+  const [finding] = campaignOf(FAULTY, 24).findings;
+
+  test('is shrunk past tapes that break the harness, which are told with the tape', () => {
+    const { seed, violation } = finding!;
+    const options = breaking((run) => run > 2 && run < 9, 1);
+    const shrunk = shrinkSeed(memory, FAULTY, seed, violation, options);
+    expect(shrunk.harness.count).toBeGreaterThan(0);
+    expect(shrunk.harness.kept[0]).toMatchObject({ seed, during: 'shrink' });
+    expect(shrunk.harness.kept[0]!.tape).not.toBeNull();
+  });
+
+  test('is told as it was found when the harness breaks over its report', () => {
+    const report = reportOf(
+      memory,
+      FAULTY,
+      finding!,
+      breaking(() => true),
+    );
+    expect(report.harness.kept).toMatchObject([{ seed: finding!.seed, during: 'report' }]);
+    const text = showFinding(report);
+    expect(text).toContain(finding!.violation.detail);
+    expect(text).toContain('not shrunk, because the harness failed over it');
+    expect(readReplayLine(report.replay.split(' ').at(-1)!).source).toEqual({ seed: finding!.seed });
+  });
+
+  test('of a connector that keeps state from run to run is told as such', () => {
+    let grants = 0;
+    const connector = plantInMessages((message, to) => {
+      if (message.kind === 'grant' && grants++ === 0) throw new Error('once only');
+      return { to, message };
+    });
+    const options = { parts: () => ({ connector, policy: IN_TURN }) };
+    const [once] = campaignOf(SHIPPED_MIX, 5, options).findings;
+    expect(once!.violation.detail).toContain('once only');
+    expect(showFinding(reportOf(memory, SHIPPED_MIX, once!, options))).toMatch(
+      /once only[\s\S]*FAIL I7 replay/,
+    );
+    expect(showFinding(reportOf(memory, SHIPPED_MIX, once!, options))).toContain('passes when it runs again');
+  });
+});
