@@ -1,7 +1,13 @@
 import { type Command, Option } from 'commander';
 import { UsageError } from '../base/failure.ts';
 import { FAULT_IDS } from '../connector/as-written/faults.ts';
-import { type Campaign, type Finding, runCampaign } from '../explore/campaign.ts';
+import {
+  advanceCampaign,
+  type Campaign,
+  type CampaignOptions,
+  type Finding,
+  newCampaign,
+} from '../explore/campaign.ts';
 import {
   addHarnessFailures,
   type HarnessFailures,
@@ -23,6 +29,7 @@ import { type TapeEntry, tapeRows } from '../sim/tape.ts';
 import { type BackendName, backendOption, openBackend, providerOption } from './backend.ts';
 import { checkMemory, readText } from './harness.ts';
 import { exitOf, type HarnessPage, harnessAsJson, showHarnessFailures } from './harness-report.ts';
+import { exitUnless, type Interruption, inSlices, showInterruption, watchSignals } from './interruption.ts';
 import { duration, refuseClash, wholeNumber } from './options.ts';
 import { endProgress, print, printJson, showProgress, thousands } from './output.ts';
 
@@ -81,10 +88,13 @@ export function addCheck(program: Command, finish: (code: number) => void): void
     .addOption(backendOption())
     .addOption(providerOption())
     .option('--json', 'one JSON document on standard output')
-    .action((file: string | undefined, flags: CheckFlags) => finish(check(file, flags)));
+    .action(async (file: string | undefined, flags: CheckFlags) => finish(await check(file, flags)));
 }
 
-function check(file: string | undefined, flags: CheckFlags): number {
+/** Schedules between two looks for a signal. */
+const SLICE = 16;
+
+async function check(file: string | undefined, flags: CheckFlags): Promise<number> {
   const scenario = scenarioOf(file, flags);
   const memory = checkMemory();
   const backend = openBackend(flags, memory);
@@ -94,23 +104,51 @@ function check(file: string | undefined, flags: CheckFlags): number {
     showProgress(
       `${thousands(progress.schedules)} schedules, ${progress.findings.length} kinds of violation`,
     );
-  const campaign = runCampaign(memory, {
-    scenario,
-    seedFrom: flags.seed,
-    goOn,
-    stopAtFirst: flags.first ?? false,
-    onProgress,
-    ...backend.options,
-  });
+  const stopAtFirst = flags.first ?? false;
+  const options = { scenario, seedFrom: flags.seed, goOn, stopAtFirst, onProgress, ...backend.options };
+  const interruption = watchSignals();
+  const campaign = await campaignInSlices(memory, options, interruption);
   const seconds = (performance.now() - started) / 1000;
+  const reports = await reportsOf(memory, options, campaign, interruption);
+  interruption.ignore();
   endProgress();
-  const reports = campaign.findings.map((finding) => reportOf(memory, scenario, finding, backend.options));
-  for (const { harness } of reports) addHarnessFailures(campaign.harness, harness);
   const page = { scenario, flags: backend.flags };
-  const outcome = { campaign, seconds, reports, page };
+  const outcome = { campaign, seconds, reports, page, interruption };
   if (flags.json) printJson({ ...asJson(outcome), ...backend.told });
   else printCampaign(outcome);
-  return exitOf(campaign.findings.length, campaign.harness);
+  return exitUnless(interruption, exitOf(campaign.findings.length, campaign.harness));
+}
+
+/** A campaign that a signal ends early. */
+export async function campaignInSlices(
+  memory: WorldMemory,
+  options: CampaignOptions,
+  interruption: Interruption,
+): Promise<Campaign> {
+  const campaign = newCampaign();
+  await inSlices(interruption, () => advanceCampaign(memory, options, campaign, SLICE));
+  return campaign;
+}
+
+/** A report of each finding; those that a signal came before are told as they were found. */
+export async function reportsOf(
+  memory: WorldMemory,
+  { scenario, fabric }: CampaignOptions,
+  { findings, harness }: Campaign,
+  interruption: Interruption,
+): Promise<FindingReport[]> {
+  const reports: FindingReport[] = [];
+  await inSlices(interruption, () => {
+    const finding = findings[reports.length];
+    if (finding === undefined) return false;
+    showProgress(`shrinking ${reports.length + 1} of ${findings.length}`);
+    reports.push(reportOf(memory, scenario, finding, fabric === undefined ? {} : { fabric }));
+    return true;
+  });
+  for (const finding of findings.slice(reports.length))
+    reports.push(asFound(scenario, finding, 'the run was interrupted'));
+  for (const report of reports) addHarnessFailures(harness, report.harness);
+  return reports;
 }
 
 interface Outcome {
@@ -118,6 +156,7 @@ interface Outcome {
   readonly seconds: number;
   readonly reports: readonly FindingReport[];
   readonly page: HarnessPage;
+  readonly interruption: Interruption;
 }
 
 function below(count: number): (schedules: number) => boolean {
@@ -177,8 +216,10 @@ function faultsOf(text: string): string[] {
 
 export interface FindingReport {
   readonly finding: Finding;
-  /** Null when the harness broke over it. */
+  /** Null when it was not shrunk. */
   readonly shrunk: Shrunk | null;
+  /** Null when it was shrunk. */
+  readonly whyNot: string | null;
   readonly tape: readonly TapeEntry[];
   readonly replay: string;
   readonly lines: readonly string[];
@@ -194,27 +235,35 @@ export function reportOf(
   options: RunOptions = {},
 ): FindingReport {
   const { seed, violation } = finding;
-  const asFound = {
+  const found = asFound(scenario, finding, 'the harness failed over it');
+  try {
+    const shrunk = shrinkSeed(memory, scenario, seed, violation, options);
+    const { entries: tape, result, harness } = shrunk;
+    if (result.violation === null) return { ...found, shrunk, harness };
+    const replay = `npx moriarty replay ${replayLine({ scenario, source: { tape }, digest: result.digest })}`;
+    const lines = timeline(result.record, PAGE);
+    return { finding, shrunk, whyNot: null, tape, replay, lines, harness };
+  } catch (error) {
+    keepHarnessFailure(found.harness, harnessFailureOf(error, seed, 'report'));
+    return found;
+  }
+}
+
+/** A finding with the line that runs its seed. */
+function asFound(scenario: Scenario, finding: Finding, whyNot: string): FindingReport {
+  const { seed } = finding;
+  return {
     finding,
     shrunk: null,
+    whyNot,
     tape: [],
     replay: `npx moriarty replay ${replayLine({ scenario, source: { seed }, digest: '' })}`,
     lines: [],
     harness: noHarnessFailures(),
   };
-  try {
-    const shrunk = shrinkSeed(memory, scenario, seed, violation, options);
-    const { entries: tape, result, harness } = shrunk;
-    if (result.violation === null) return { ...asFound, shrunk, harness };
-    const replay = `npx moriarty replay ${replayLine({ scenario, source: { tape }, digest: result.digest })}`;
-    return { finding, shrunk, tape, replay, lines: timeline(result.record, PAGE), harness };
-  } catch (error) {
-    keepHarnessFailure(asFound.harness, harnessFailureOf(error, seed, 'report'));
-    return asFound;
-  }
 }
 
-function asJson({ campaign, seconds, reports, page }: Outcome): object {
+function asJson({ campaign, seconds, reports, page, interruption }: Outcome): object {
   const { schedules, steps, digest, goals, harness } = campaign;
   return {
     schedules,
@@ -226,6 +275,7 @@ function asJson({ campaign, seconds, reports, page }: Outcome): object {
     goals: Object.fromEntries(goals),
     violations: reports.map(findingAsJson),
     ...harnessAsJson(harness, page),
+    interrupted: interruption.signal,
   };
 }
 
@@ -245,10 +295,10 @@ function findingAsJson({ finding, shrunk, tape, replay }: FindingReport): object
   };
 }
 
-function printCampaign({ campaign, seconds, reports, page }: Outcome): void {
+function printCampaign({ campaign, seconds, reports, page, interruption }: Outcome): void {
   for (const report of reports) print(showFinding(report));
   const { schedules, steps, goals, findings, harness } = campaign;
-  for (const line of showHarnessFailures(harness, page)) print(line);
+  for (const line of [...showHarnessFailures(harness, page), ...showInterruption(interruption)]) print(line);
   print(
     `${thousands(schedules)} schedules, ${thousands(steps)} steps in ${seconds.toFixed(2)} s: ${thousands(schedules / seconds)} schedules/s, ${thousands(steps / seconds)} steps/s`,
   );
@@ -266,12 +316,12 @@ function printCampaign({ campaign, seconds, reports, page }: Outcome): void {
 
 /** A violation on one page: what broke, the shrunk story, who waits for whom, the line that replays it. */
 export function showFinding(report: FindingReport): string {
-  const { finding, shrunk, lines, replay, tape } = report;
+  const { finding, shrunk, lines, replay } = report;
   const { invariant, place } = finding.violation;
   const shown = shrunk?.result.violation ?? finding.violation;
   return [
     `${invariant} broken: ${INVARIANTS[invariant]}`,
-    `  at ${place} (seed ${finding.seed}; ${finding.count} of the schedules; ${howShrunk(finding, shrunk, tape.length)})`,
+    `  at ${place} (seed ${finding.seed}; ${finding.count} of the schedules; ${howShrunk(report)})`,
     ...lines,
     `  ${shown.detail}`,
     ...(shrunk?.result.waits ?? []).map((wait) => `  ${wait}`),
@@ -280,9 +330,10 @@ export function showFinding(report: FindingReport): string {
   ].join('\n');
 }
 
-function howShrunk({ steps }: Finding, shrunk: Shrunk | null, draws: number): string {
-  if (shrunk === null) return `${steps} steps; not shrunk, because the harness failed over it`;
+function howShrunk({ finding, shrunk, whyNot, tape }: FindingReport): string {
+  const { steps } = finding;
+  if (shrunk === null) return `${steps} steps; not shrunk, because ${whyNot}`;
   if (shrunk.result.violation === null)
     return `${steps} steps; not shrunk, because the same schedule passes when it runs again: something keeps state from run to run`;
-  return `shrunk from ${steps} steps to ${shrunk.result.steps}, ${draws} draws differ from the plain run`;
+  return `shrunk from ${steps} steps to ${shrunk.result.steps}, ${tape.length} draws differ from the plain run`;
 }

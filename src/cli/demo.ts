@@ -1,14 +1,15 @@
 import type { Command } from 'commander';
 import { BrokenBelief } from '../base/failure.ts';
 import { FAULT_IDS, FAULTS, type FaultId } from '../connector/as-written/faults.ts';
-import { type Campaign, runCampaign } from '../explore/campaign.ts';
+import type { Campaign } from '../explore/campaign.ts';
 import { addHarnessFailures, type HarnessFailures, noHarnessFailures } from '../explore/harness-failure.ts';
 import type { WorldMemory } from '../sim/memory.ts';
 import { AS_WRITTEN_MIX, type Scenario, SHIPPED_MIX } from '../sim/scenario.ts';
 import { TRACE_DEFAULTS } from '../sim/trace-run.ts';
-import { reportOf, showFinding } from './check.ts';
+import { campaignInSlices, reportsOf, showFinding } from './check.ts';
 import { checkMemory } from './harness.ts';
 import { showHarnessFailures } from './harness-report.ts';
+import { exitUnless, type Interruption, showInterruption, watchSignals } from './interruption.ts';
 import { complain, EXIT, endProgress, print, showProgress, thousands } from './output.ts';
 import { SMALL_TRACE, showSummary, traceFile } from './trace.ts';
 
@@ -22,79 +23,114 @@ export function addDemo(program: Command, finish: (code: number) => void): void 
     .description(
       'the main job: attack the shipped connector, find the faults of the first published one, run a trace',
     )
-    .action(() => finish(demo()));
+    .action(async () => finish(await demo()));
 }
 
 /** What the campaigns of the demo share. */
 interface Attack {
   readonly memory: WorldMemory;
   readonly harness: HarnessFailures;
+  readonly interruption: Interruption;
 }
 
-function demo(): number {
-  const attack: Attack = { memory: checkMemory(), harness: noHarnessFailures() };
+async function demo(): Promise<number> {
+  const interruption = watchSignals();
+  const attack: Attack = { memory: checkMemory(), harness: noHarnessFailures(), interruption };
   print(
     '1. The shipped connector under attack: 2 P, 2 D, TP 1 and 2, chunked prefill, aborts, ordinary requests, crashes, lost messages',
   );
-  const clean = (['write', 'read'] as const).map((mode) => attackShipped(attack, mode)).every(Boolean);
-  print('\n2. The first published connector, as it was first written: each known fault, found and shrunk');
-  const found = FAULT_IDS.map((fault) => hunt(attack, fault)).every(Boolean);
+  const clean = await every(attack, ['write', 'read'] as const, attackShipped);
+  if (interruption.signal === null)
+    print('\n2. The first published connector, as it was first written: each known fault, found and shrunk');
+  const found = await every(attack, FAULT_IDS, hunt);
+  interruption.ignore();
+  for (const line of showInterruption(interruption)) print(line);
+  if (interruption.signal !== null) return exitUnless(interruption, EXIT.fine);
+  return conclude(attack, clean, found);
+}
+
+/** Whether `part` holds for each; after a signal no further one is begun. */
+async function every<T>(
+  attack: Attack,
+  list: readonly T[],
+  part: (attack: Attack, each: T) => Promise<boolean>,
+): Promise<boolean> {
+  let holds = true;
+  for (const each of list) {
+    if (attack.interruption.signal === null) holds = (await part(attack, each)) && holds;
+  }
+  return holds;
+}
+
+function conclude({ harness }: Attack, clean: boolean, found: boolean): number {
   print('3. A request trace through the cluster, in time order');
   const { summary, result } = traceFile(SMALL_TRACE, TRACE_DEFAULTS);
   print(showSummary('examples/small.jsonl', TRACE_DEFAULTS, summary));
   const traced = result.violation === null && summary.blocksLeft === 0;
-  if (attack.harness.count > 0) return EXIT.harness;
+  if (harness.count > 0) return EXIT.harness;
   if (!found) throw new BrokenBelief('INV-DEMO-1', 'a known fault of the first connector was not found');
   return clean && traced ? EXIT.fine : EXIT.violation;
 }
 
-function campaignOf(
+interface Hunt {
+  readonly name: string;
+  readonly scenario: Scenario;
+  readonly schedules: number;
+  readonly stopAtFirst: boolean;
+}
+
+interface HuntOutcome {
+  readonly campaign: Campaign;
+  readonly seconds: number;
+  /** Its findings on a page each. */
+  readonly pages: readonly string[];
+}
+
+async function campaignOf(
   attack: Attack,
-  scenario: Scenario,
-  schedules: number,
-  stopAtFirst: boolean,
-  name: string,
-): Campaign & { seconds: number } {
+  { name, scenario, schedules, stopAtFirst }: Hunt,
+): Promise<HuntOutcome> {
+  const { memory, interruption } = attack;
   const started = performance.now();
   const onProgress = (progress: Campaign): void =>
     showProgress(
       `   ${name}: ${thousands(progress.schedules)} schedules, ${progress.findings.length} violations`,
     );
-  const campaign = runCampaign(attack.memory, {
-    scenario,
-    seedFrom: 0,
-    goOn: (done) => done < schedules,
-    stopAtFirst,
-    onProgress,
-  });
+  const goOn = (done: number): boolean => done < schedules;
+  const options = { scenario, seedFrom: 0, goOn, stopAtFirst, onProgress };
+  const campaign = await campaignInSlices(memory, options, interruption);
+  const seconds = (performance.now() - started) / 1000;
+  const reports = await reportsOf(memory, options, campaign, interruption);
   endProgress();
   for (const line of showHarnessFailures(campaign.harness, { scenario, flags: '' })) complain(line);
   addHarnessFailures(attack.harness, campaign.harness);
-  return { ...campaign, seconds: (performance.now() - started) / 1000 };
+  return { campaign, seconds, pages: reports.map(showFinding) };
 }
 
-function attackShipped(attack: Attack, mode: 'read' | 'write'): boolean {
+async function attackShipped(attack: Attack, mode: 'read' | 'write'): Promise<boolean> {
+  const name = mode.toUpperCase();
   const scenario = { ...SHIPPED_MIX, mode };
-  const campaign = campaignOf(attack, scenario, SHIPPED_SCHEDULES, false, mode.toUpperCase());
-  const { schedules, steps, seconds, findings } = campaign;
+  const task = { name, scenario, schedules: SHIPPED_SCHEDULES, stopAtFirst: false };
+  const { campaign, seconds, pages } = await campaignOf(attack, task);
+  const { schedules, steps, findings } = campaign;
   print(
-    `   ${mode.toUpperCase().padEnd(5)} ${thousands(schedules)} schedules, ${thousands(steps)} steps, ${thousands(schedules / seconds)} schedules/s: ${findings.length} violations`,
+    `   ${name.padEnd(5)} ${thousands(schedules)} schedules, ${thousands(steps)} steps, ${thousands(schedules / seconds)} schedules/s: ${findings.length} violations`,
   );
-  for (const finding of findings) print(showFinding(reportOf(attack.memory, scenario, finding)));
+  for (const page of pages) print(page);
   return findings.length === 0;
 }
 
-function hunt(attack: Attack, fault: FaultId): boolean {
+async function hunt(attack: Attack, fault: FaultId): Promise<boolean> {
   const { where, what } = FAULTS[fault];
   const scenario = { ...AS_WRITTEN_MIX, faults: [fault] };
-  const campaign = campaignOf(attack, scenario, FAULT_SCHEDULES_MAX, true, fault);
+  const task = { name: fault, scenario, schedules: FAULT_SCHEDULES_MAX, stopAtFirst: true };
+  const { campaign, pages } = await campaignOf(attack, task);
   const { schedules, findings } = campaign;
-  const finding = findings[0];
-  if (finding === undefined) {
+  if (findings.length === 0) {
     print(`${fault} (${where}): not found in ${thousands(schedules)} schedules`);
     return false;
   }
   print(`${fault} (${where}: ${what}): found in schedule ${schedules}`);
-  print(showFinding(reportOf(attack.memory, scenario, finding)));
+  for (const page of pages) print(page);
   return true;
 }

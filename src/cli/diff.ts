@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander';
-import { type Diff, type DiffOutcome, type DiffSeed, diffSeeds } from '../explore/diff.ts';
+import { advanceDiff, type Diff, type DiffOutcome, type DiffSeed, newDiff } from '../explore/diff.ts';
 import { SCENARIO_NAMES } from '../explore/scenario-file.ts';
 import type { NativeProvider } from '../node/native-fabric.ts';
 import { createWasmFabric } from '../sim/wasm-fabric.ts';
@@ -7,6 +7,7 @@ import { fabricOfRuns, openNative, providerOption } from './backend.ts';
 import { scenarioOf } from './check.ts';
 import { checkMemory } from './harness.ts';
 import { exitOf, harnessAsJson, showHarnessFailures } from './harness-report.ts';
+import { exitUnless, inSlices, showInterruption, watchSignals } from './interruption.ts';
 import { wholeNumber } from './options.ts';
 import { endProgress, print, printJson, showProgress, thousands } from './output.ts';
 
@@ -32,23 +33,30 @@ export function addDiff(program: Command, finish: (code: number) => void): void 
     .addOption(new Option('--seed <n>', 'the first seed').argParser(wholeNumber(0, 2 ** 40)).default(0))
     .addOption(providerOption())
     .option('--json', 'one JSON document on standard output')
-    .action((file: string | undefined, flags: DiffFlags) => finish(diff(file, flags)));
+    .action(async (file: string | undefined, flags: DiffFlags) => finish(await diff(file, flags)));
 }
 
-function diff(file: string | undefined, flags: DiffFlags): number {
+/** Seeds between two looks for a signal. */
+const SLICE = 8;
+
+async function diff(file: string | undefined, flags: DiffFlags): Promise<number> {
   const scenario = scenarioOf(file, flags);
   const [ours, theirs] = [checkMemory(), checkMemory()];
   const native = openNative(flags.provider, theirs);
-  const outcome = diffSeeds(
+  const sides = [
     { name: 'wasm', memory: ours, fabric: () => createWasmFabric(ours) },
     { name: 'native', memory: theirs, fabric: fabricOfRuns(native) },
-    {
-      scenario,
-      seedFrom: flags.seed,
-      seeds: flags.seeds,
-      onProgress: (seeds) => showProgress(`${thousands(seeds)} seeds on both backends`),
-    },
-  );
+  ] as const;
+  const options = {
+    scenario,
+    seedFrom: flags.seed,
+    seeds: flags.seeds,
+    onProgress: (seeds: number) => showProgress(`${thousands(seeds)} seeds on both backends`),
+  };
+  const outcome = newDiff();
+  const interruption = watchSignals();
+  await inSlices(interruption, () => advanceDiff(sides, options, outcome, SLICE));
+  interruption.ignore();
   endProgress();
   const { harness, ...figures } = outcome;
   const page = { scenario, flags: ` --backend native --provider ${native.provider}` };
@@ -58,11 +66,16 @@ function diff(file: string | undefined, flags: DiffFlags): number {
       ...harnessAsJson(harness, page),
       provider: native.provider,
       library: native.library,
+      interrupted: interruption.signal,
     });
   else
-    for (const line of [...showHarnessFailures(harness, page), ...showDiff(outcome, native.provider)])
+    for (const line of [
+      ...showHarnessFailures(harness, page),
+      ...showInterruption(interruption),
+      ...showDiff(outcome, native.provider),
+    ])
       print(line);
-  return exitOf(outcome.differing.length, harness);
+  return exitUnless(interruption, exitOf(outcome.differing.length, harness));
 }
 
 function showDiff({ seeds, equal, batches, differing }: Diff, provider: NativeProvider): string[] {

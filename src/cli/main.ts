@@ -7,7 +7,7 @@ import { addCheck } from './check.ts';
 import { addDemo } from './demo.ts';
 import { addDiff } from './diff.ts';
 import { addDoctor } from './doctor.ts';
-import { complain, EXIT } from './output.ts';
+import { complain, EXIT, exitAfterOutput, write } from './output.ts';
 import { addPlan } from './plan.ts';
 import { addReplay } from './replay.ts';
 import { addTrace } from './trace.ts';
@@ -17,10 +17,11 @@ const EXIT_CODES = `
 Exit codes:
   0  nothing wrong
   1  a violation was found
-  2  the arguments or inputs are wrong
-  3  the harness itself failed`;
+  2  the arguments or inputs are wrong, or standard output could not be written
+  3  the harness itself failed
+  130, 143  interrupted (Ctrl-C, SIGTERM); check, diff and demo print what they found so far`;
 
-function main(args: readonly string[]): number {
+async function main(args: readonly string[]): Promise<number> {
   let code: number = EXIT.fine;
   const finish = (ended: number): void => {
     code = ended;
@@ -32,13 +33,17 @@ function main(args: readonly string[]): number {
     .version(version())
     .addHelpText('after', EXIT_CODES)
     .exitOverride()
-    .configureOutput({ outputError: (text, write) => write(`moriarty: ${text.replace(/^error: /, '')}`) });
+    .configureOutput({
+      writeOut: write,
+      writeErr: (text) => complain(text.trimEnd()),
+      outputError: (text, writeTo) => writeTo(`moriarty: ${text.replace(/^error: /, '')}`),
+    });
   for (const add of [addCheck, addReplay, addTrace, addPlan, addDiff, addDoctor, addBench, addDemo])
     add(program, finish);
   for (const command of program.commands)
     command.exitOverride().copyInheritedSettings(program).addHelpText('after', EXIT_CODES);
   try {
-    program.parse(args, { from: 'user' });
+    await program.parseAsync(args, { from: 'user' });
     return code;
   } catch (error) {
     return exitCodeOf(error);
@@ -56,4 +61,7 @@ function exitCodeOf(error: unknown): number {
   return EXIT.harness;
 }
 
-process.exitCode = main(process.argv.slice(2));
+// Whatever nobody caught is a failure of ours, and never the exit code of a violation.
+process.on('uncaughtException', (error) => process.exit(exitAfterOutput(exitCodeOf(error))));
+
+process.exitCode = exitAfterOutput(await main(process.argv.slice(2)));

@@ -18,7 +18,7 @@ import {
 export interface CampaignOptions {
   readonly scenario: Scenario;
   readonly seedFrom: number;
-  /** Asked before each schedule. */
+  /** Asked before each schedule, perhaps more than once. */
   readonly goOn: (schedules: number) => boolean;
   readonly stopAtFirst: boolean;
   readonly onProgress?: (progress: Campaign) => void;
@@ -56,7 +56,14 @@ const BROKEN_DIGEST = 0xbad;
 
 /** @throws UsageError when the first schedule shows that the caller's scenario or parts are wrong. */
 export function runCampaign(memory: WorldMemory, options: CampaignOptions): Campaign {
-  const campaign: Campaign = {
+  const campaign = newCampaign();
+  advanceCampaign(memory, options, campaign, Number.POSITIVE_INFINITY);
+  return campaign;
+}
+
+/** One that has not begun. */
+export function newCampaign(): Campaign {
+  return {
     schedules: 0,
     steps: 0,
     digest: 0,
@@ -64,16 +71,33 @@ export function runCampaign(memory: WorldMemory, options: CampaignOptions): Camp
     findings: [],
     harness: noHarnessFailures(),
   };
-  while (options.goOn(campaign.schedules)) {
+}
+
+/**
+ * Runs at most `schedulesMax` more schedules; false when the campaign is over.
+ *
+ * @throws UsageError as runCampaign does.
+ */
+export function advanceCampaign(
+  memory: WorldMemory,
+  options: CampaignOptions,
+  campaign: Campaign,
+  schedulesMax: number,
+): boolean {
+  for (let done = 0; done < schedulesMax; done++) {
+    if (isOver(options, campaign)) return false;
     const seed = options.seedFrom + campaign.schedules;
     const result = runOne(memory, options, seed, campaign);
     campaign.schedules++;
     if (result === null) campaign.digest = mix(campaign.digest, BROKEN_DIGEST);
     else addResult(campaign, result, seed);
-    if (options.stopAtFirst && campaign.findings.length > 0) break;
     if (campaign.schedules % PROGRESS_EVERY === 0) options.onProgress?.(campaign);
   }
-  return campaign;
+  return !isOver(options, campaign);
+}
+
+function isOver({ stopAtFirst, goOn }: CampaignOptions, { findings, schedules }: Campaign): boolean {
+  return (stopAtFirst && findings.length > 0) || !goOn(schedules);
 }
 
 /** One schedule; null when the harness broke in it, which is no reason to lose what the others have shown. */

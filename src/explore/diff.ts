@@ -38,10 +38,10 @@ export interface DiffSeed {
 }
 
 export interface Diff {
-  readonly seeds: number;
-  readonly equal: number;
-  readonly batches: number;
-  readonly differing: readonly DiffSeed[];
+  seeds: number;
+  equal: number;
+  batches: number;
+  readonly differing: DiffSeed[];
   /** Seeds in which the harness broke on a side: neither equal nor differing. */
   readonly harness: HarnessFailures;
 }
@@ -57,24 +57,45 @@ const PROGRESS_EVERY = 64;
 
 /** Runs each seed on both sides: the world is the same program, so nothing may differ. */
 export function diffSeeds(left: DiffSide, right: DiffSide, options: DiffOptions): Diff {
-  const { scenario, seedFrom, seeds } = options;
-  const differing: DiffSeed[] = [];
-  const harness = noHarnessFailures();
-  let batches = 0;
-  for (let done = 0; done < seeds; done++) {
-    if (done > 0 && done % PROGRESS_EVERY === 0) options.onProgress?.(done);
-    const seed = seedFrom + done;
-    try {
-      const [one, other] = [outcomeOf(left, scenario, seed), outcomeOf(right, scenario, seed)];
-      batches += one.batches;
-      if (JSON.stringify(one) !== JSON.stringify(other))
-        differing.push({ seed, outcomes: { [left.name]: one, [right.name]: other } });
-    } catch (error) {
-      if (error instanceof UsageError && done === 0) throw error;
-      keepHarnessFailure(harness, harnessFailureOf(error, seed, 'run'));
-    }
+  const diff = newDiff();
+  advanceDiff([left, right], options, diff, Number.POSITIVE_INFINITY);
+  return diff;
+}
+
+export function newDiff(): Diff {
+  return { seeds: 0, equal: 0, batches: 0, differing: [], harness: noHarnessFailures() };
+}
+
+/** Runs at most `seedsMax` more seeds; false when all have run. */
+export function advanceDiff(
+  sides: readonly [DiffSide, DiffSide],
+  options: DiffOptions,
+  diff: Diff,
+  seedsMax: number,
+): boolean {
+  for (let done = 0; done < seedsMax && diff.seeds < options.seeds; done++) {
+    if (diff.seeds > 0 && diff.seeds % PROGRESS_EVERY === 0) options.onProgress?.(diff.seeds);
+    diffSeed(sides, options.scenario, options.seedFrom + diff.seeds, diff);
+    diff.seeds++;
   }
-  return { seeds, equal: seeds - differing.length - harness.count, batches, differing, harness };
+  return diff.seeds < options.seeds;
+}
+
+function diffSeed(
+  [left, right]: readonly [DiffSide, DiffSide],
+  scenario: Scenario,
+  seed: number,
+  diff: Diff,
+): void {
+  try {
+    const [one, other] = [outcomeOf(left, scenario, seed), outcomeOf(right, scenario, seed)];
+    diff.batches += one.batches;
+    if (JSON.stringify(one) === JSON.stringify(other)) diff.equal++;
+    else diff.differing.push({ seed, outcomes: { [left.name]: one, [right.name]: other } });
+  } catch (error) {
+    if (error instanceof UsageError && diff.seeds === 0) throw error;
+    keepHarnessFailure(diff.harness, harnessFailureOf(error, seed, 'run'));
+  }
 }
 
 export function outcomeOf(side: DiffSide, scenario: Scenario, seed: number): DiffOutcome {

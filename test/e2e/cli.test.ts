@@ -38,6 +38,7 @@ describe('check', () => {
       'goals',
       'harnessFailureCount',
       'harnessFailures',
+      'interrupted',
       'provider',
       'schedules',
       'schedulesPerSecond',
