@@ -34,7 +34,7 @@ done
 
 mkdir -p "$out"
 warnings=(-Wall -Wextra -Werror)
-shared=("${flags[@]}" "${warnings[@]}" -fPIC -fvisibility=hidden -shared -pthread -I"$node_headers" src/fabric.cpp src/addon.cpp src/addon-peers.cpp src/addon-memory.cpp)
+shared=("${flags[@]}" "${warnings[@]}" -fPIC -fvisibility=hidden -shared -pthread -I"$node_headers" src/fabric.cpp src/exits.cpp src/addon.cpp src/addon-peers.cpp src/addon-memory.cpp)
 
 # Each file in one move, so that a process that has the old one loaded keeps it whole.
 place() {

@@ -1,9 +1,9 @@
 // N-API around the engine of whichever half it is linked with. Every call returns at once; only `release` of an engine that has ended, the finalizer of a
 // forgotten one and the end of the environment or process wait for a dispatcher, and only until it has closed its ends.
 #include "addon.hpp"
+#include "exits.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <mutex>
@@ -17,40 +17,6 @@ constexpr uint32_t kInterface = 4;
 constexpr uint32_t kSlotsMax = 1u << 16;
 constexpr uint32_t kRunsMax = 1u << 20;
 constexpr uint64_t kPatienceMillisMax = 86'400'000;
-
-// Engines whose thread may still run when the process exits without tearing its environments down.
-struct Everywhere {
-  std::mutex mutex;
-  std::vector<Fabric*> engines;
-  bool hooked = false;
-};
-
-Everywhere& everywhere() {
-  static auto* const all = new Everywhere;  // never freed: it must outlive every other exit handler
-  return *all;
-}
-
-void stopEverywhere() {
-  Everywhere& all = everywhere();
-  std::lock_guard<std::mutex> lock(all.mutex);
-  for (Fabric* engine : all.engines) engine->beginClose();
-  for (Fabric* engine : all.engines) engine->join();
-}
-
-void enlist(Fabric* engine) {
-  Everywhere& all = everywhere();
-  std::lock_guard<std::mutex> lock(all.mutex);
-  all.engines.push_back(engine);
-  // Registered after the library was loaded, hence run before its own clean-up.
-  if (!all.hooked) std::atexit(stopEverywhere);
-  all.hooked = true;
-}
-
-void delist(Fabric* engine) {
-  Everywhere& all = everywhere();
-  std::lock_guard<std::mutex> lock(all.mutex);
-  all.engines.erase(std::remove(all.engines.begin(), all.engines.end(), engine), all.engines.end());
-}
 
 void stopForHook(void* pointer) { stop(static_cast<Handle*>(pointer)); }
 
@@ -246,6 +212,7 @@ napi_value open(napi_env env, napi_callback_info info) {
   options.runsMax = static_cast<uint32_t>(runsMax);
   options.patienceMillis = static_cast<uint32_t>(patienceMillis);
   handle->env = env;
+  stopFirstAtExit();
   try {
     handle->engine = openFabric(options);
   } catch (const std::exception& error) {  // no thread or no memory to be had

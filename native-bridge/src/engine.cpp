@@ -123,6 +123,7 @@ void Engine::take(const Order& order, std::vector<WorkRequest>* requests) {
 }
 
 bool Engine::join() {
+  if (thread_.get_id() == std::this_thread::get_id()) return false;  // libfabric ends the process from within a call
   if (thread_.joinable()) thread_.join();
   return !exposed_;
 }

@@ -1,5 +1,7 @@
 #include "fabric.hpp"
 
+#include "exits.hpp"
+
 namespace moriarty {
 
 namespace {
@@ -89,6 +91,7 @@ void Fabric::record(double id, int32_t code, int32_t error) {
 
 void Fabric::tellState(State state, int32_t error) {
   if (state == kFailed) options_.header->openError = error;
+  if (state == kOpen) stopFirstAtExit();  // its library has loaded by now what it loads
   options_.header->state.store(state, std::memory_order_release);
   wakeOwner();
 }

@@ -168,7 +168,7 @@ struct Library {
 Library library();
 std::string errorText(int32_t error);
 std::unique_ptr<Fabric> openFabric(const EngineOptions& options);
-// Once, on loading, before any thread of ours and before the exit handler of the addon.
+// Once, on loading, before any thread of ours.
 void prepareLibrary();
 
 // Two ways to see what the library makes of a descriptor, for tests. False when the library has none.

@@ -16,6 +16,7 @@ namespace moriarty {
 
 namespace {
 
+// Never closed again: MoRI-IO loads the same ones for each of its engines, and each time their clean-up would be registered anew.
 void* openFirst(std::initializer_list<const char*> names) {
   for (const char* name : names) {
     if (name == nullptr || *name == '\0') continue;
@@ -33,7 +34,6 @@ bool hasVerbsDevice() {
   int count = 0;
   if (list != nullptr && free != nullptr)
     if (void** devices = list(&count)) free(devices);
-  dlclose(verbs);
   return count > 0;
 }
 
@@ -68,7 +68,6 @@ std::string whyNoGpu() {
   const bool asked = whole && init(0) == 0;
   const bool told = asked && number(&gpus) == 0;
   if (asked) shutDown();
-  dlclose(smi);
   if (!told) return "MORI-GPU rocm-smi does not answer, without which MoRI-IO would end the process";
   return gpus > 0 ? "" : "MORI-GPU rocm-smi finds no GPU, without which MoRI-IO would end the process";
 }

@@ -1,5 +1,7 @@
 #include "mori.hpp"
 
+#include "exits.hpp"
+
 #include <unistd.h>
 
 #include <chrono>
@@ -90,6 +92,7 @@ uint64_t MoriEngine::addRegion(uint64_t start, uint64_t end) { return addSpan(re
 uint64_t MoriEngine::addDeviceRegion(uint64_t pointer, uint64_t bytes, int32_t device) {
   auto* base = reinterpret_cast<uint8_t*>(pointer);
   if (base == nullptr || bytes == 0 || bytes > UINT64_MAX - pointer || !whyNoDevice(base, device).empty()) return 0;
+  stopFirstAtExit();  // the first look at a GPU loads more of HIP
   for (const auto& known : registrations_) {
     if (known->base != base) continue;
     return known->device == device && bytes <= known->bytes ? addSpan(known.get(), 0, bytes) : 0;
@@ -125,6 +128,7 @@ void MoriEngine::rouse() {
 // MoRI can hang for ever while it looks at the machine, as at a NIC without a PCI address. It has no memory of ours then.
 bool MoriEngine::join() {
   if (!dispatcher_.joinable()) return !abandoned_;
+  if (dispatcher_.get_id() == std::this_thread::get_id()) return false;  // MoRI ends the process from within a call
   const auto deadline = std::chrono::steady_clock::now() + kOpenMax;
   while (state() == kOpening && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   {
@@ -208,6 +212,7 @@ void MoriEngine::openEnd(size_t end, const std::string& host) {
     config.enableNotification = false;
     ends_[end]->CreateBackend(BackendType::RDMA, config);
   });
+  stopFirstAtExit();  // that loads verbs and its provider, rocm-smi and parts of HIP
   if (ends_[end]->GetEngineDesc().port == kXgmiOnlyPort)
     throw std::runtime_error("MORI-XGMI-ONLY MoRI-IO fell back to XGMI, which does not carry CPU memory; unset MORI_DISABLE_AUTO_XGMI");
 }

@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { type NativeFabric, type NativeProvider, openNativeFabric } from '../../src/node/native-fabric.ts';
 import type { WorldMemory } from '../../src/sim/memory.ts';
 import { newMemory } from './world.ts';
@@ -33,4 +34,16 @@ export function openNative(provider: NativeProvider, memory: WorldMemory): Nativ
   const opened = openNativeFabric({ provider, memory: memory.bytes, runsMax: memory.runsMax });
   if (opened.fabric === null) throw new TypeError(`native ${provider}: ${opened.reason}`);
   return opened.fabric;
+}
+
+const CXX = process.env['CXX'] ?? 'g++';
+
+/** Whether C++ can be compiled here. Where .ci/run runs it counts as there, and the tests fail with the reason. */
+export function canCompile(): boolean {
+  return required('shm') || spawnSync(CXX, ['--version']).status === 0;
+}
+
+export function compile(to: string, args: readonly string[]): void {
+  const { status, stderr } = spawnSync(CXX, ['-std=c++17', '-O1', ...args, '-o', to], { encoding: 'utf8' });
+  if (status !== 0) throw new TypeError(`${CXX}: ${stderr}`);
 }
