@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { delimiter, join, resolve } from 'node:path';
-import { findNativeAddon } from './native-addon.ts';
+import { complaints, type Linked, linkedOf } from './linked.ts';
+import { type AddonFound, findNativeAddon } from './native-addon.ts';
 import { type NativeProvider, openNativeFabric } from './native-fabric.ts';
 
 /** One thing that a backend needs, and where it is. */
@@ -40,12 +41,14 @@ export interface ProviderHealth {
 /** Looks for all that the libfabric half needs, loads the addon, and lets each provider move a page. */
 export function examineLibfabric(): LibfabricHealth {
   const found = findNativeAddon();
+  const linked = linkedOfAddon(found);
   const about = found.addon === null ? null : found.addon.about();
   const [shm, tcp] = [tryProvider('shm'), tryProvider('tcp')];
   const [verbs, efa, cxi] = [tryProvider('verbs'), tryProvider('efa'), tryProvider('cxi')];
   const providers = { shm, tcp, verbs, efa, cxi };
   const works = Object.values(providers).some((provider) => provider.works);
-  const reason = found.addon === null ? found.reason : works ? null : providers.shm.reason;
+  const reason =
+    found.addon === null ? whyNotLoaded(found.reason, linked) : works ? null : providers.shm.reason;
   return {
     available: works,
     reason,
@@ -53,8 +56,20 @@ export function examineLibfabric(): LibfabricHealth {
     addon: found.addon === null ? null : found.path,
     builtAgainst: about?.built ?? null,
     providers,
-    needs: libfabricNeeds(),
+    needs: libfabricNeeds(linked),
   };
+}
+
+/** Of the bridge, which lies beside the addon that Node loads; null when there is none to be asked. */
+function linkedOfAddon({ path }: AddonFound): Linked | null {
+  return path === null ? null : linkedOf(path.replace(/\.node$/, '_bridge.so'));
+}
+
+/** The linker names who asked for what is missing; what was taken for the library that should have it is the other half. */
+function whyNotLoaded(reason: string, linked: Linked | null): string {
+  const found = linked === null ? [] : complaints(linked);
+  const where = process.env['LD_LIBRARY_PATH'] ? ' (LD_LIBRARY_PATH is searched first)' : '';
+  return found.length === 0 ? reason : `${reason}: ${found.join('; ')}${where}`;
 }
 
 const PAGE_BYTES = 65_536;
@@ -91,9 +106,12 @@ function tryProvider(provider: NativeProvider): ProviderHealth {
 /** The same of the MoRI-IO half. Its reason tells what MoRI-IO itself said, behind a code of the bridge. */
 export function examineMori(): HalfHealth {
   const found = findNativeAddon('mori');
-  const needs = moriNeeds();
-  if (found.addon === null)
-    return { available: false, reason: found.reason, version: null, addon: null, builtAgainst: null, needs };
+  const linked = linkedOfAddon(found);
+  const needs = moriNeeds(linked);
+  if (found.addon === null) {
+    const reason = whyNotLoaded(found.reason, linked);
+    return { available: false, reason, version: null, addon: null, builtAgainst: null, needs };
+  }
   const { running, built } = found.addon.about();
   const { works, reason } = tryProvider('mori');
   return { available: works, reason, version: running, addon: found.path, builtAgainst: built, needs };
@@ -103,7 +121,7 @@ function need(what: string, when: Need['when'], found: string | null, remedy: st
   return { what, when, found, remedy };
 }
 
-function libfabricNeeds(): Need[] {
+function libfabricNeeds(linked: Linked | null): Need[] {
   const root = process.env['LIBFABRIC_ROOT'];
   const prefix = resolve(process.execPath, '../..');
   return [
@@ -126,14 +144,17 @@ function libfabricNeeds(): Need[] {
     need(
       'libfabric.so.1',
       'run',
-      library('libfabric.so.1', root === undefined ? [] : [`${root}/lib`]),
+      loaded(linked, 'libfabric.so.1', root === undefined ? [] : [`${root}/lib`]),
       'apt-get install libfabric1, or LD_LIBRARY_PATH',
+    ),
+    ...['libibverbs.so.1', 'librdmacm.so.1'].map((name) =>
+      need(name, 'run', loaded(linked, name), "libfabric's own: apt-get install libfabric1"),
     ),
     need('/dev/shm', 'run', firstOf(['/dev/shm']), 'mount a tmpfs there (the shm provider)'),
   ];
 }
 
-function moriNeeds(): Need[] {
+function moriNeeds(linked: Linked | null): Need[] {
   const root = process.env['MORI_ROOT'];
   const below = (path: string): string[] => (root === undefined || root === '' ? [] : [join(root, path)]);
   const headers = process.env['MORI_INCLUDE'];
@@ -147,7 +168,12 @@ function moriNeeds(): Need[] {
       'set MORI_ROOT to where MoRI is installed, MORI_INCLUDE when its headers are elsewhere',
     ),
     need('libmori_io.so', 'build', libraryOfMori, 'set MORI_ROOT to where it is, or where lib/ with it is'),
-    need('libmori_io.so', 'run', libraryOfMori, 'the same; the addon remembers the place it was built with'),
+    need(
+      'libmori_io.so',
+      'run',
+      loaded(linked, 'libmori_io.so', below('lib').concat(below(''))),
+      'the same; the addon remembers the place it was built with',
+    ),
     need(
       'hip_runtime_api.h',
       'build',
@@ -165,7 +191,7 @@ function moriNeeds(): Need[] {
     need(
       'libamdhip64.so',
       'run',
-      library('libamdhip64.so', [`${rocm}/lib`]),
+      loaded(linked, 'libamdhip64.so', [`${rocm}/lib`]),
       'install ROCm, or set ROCM_PATH',
     ),
     need(
@@ -175,9 +201,9 @@ function moriNeeds(): Need[] {
       'install ROCm: without it, or without a GPU, MoRI-IO ends the process when its RDMA backend is made',
     ),
     need(
-      'libibverbs.so.1',
+      'libibverbs.so',
       'run',
-      library('libibverbs.so.1'),
+      library('libibverbs.so') ?? library('libibverbs.so.1'),
       "apt-get install libibverbs1 and the NIC vendor's provider",
     ),
     need('/dev/kfd', 'run', firstOf(['/dev/kfd']), 'an AMD GPU with its driver, passed into the container'),
@@ -209,7 +235,15 @@ function onPath(name: string): string | null {
   return firstOf((process.env['PATH'] ?? '').split(delimiter).map((folder) => join(folder, name)));
 }
 
+/** Where a library that is opened by its name would be found. */
 function library(name: string, folders: readonly string[] = []): string | null {
-  const more = (process.env['LD_LIBRARY_PATH'] ?? '').split(delimiter).filter((folder) => folder !== '');
-  return firstOf([...folders, ...more, ...LIBRARIES].map((folder) => join(folder, name)));
+  const first = (process.env['LD_LIBRARY_PATH'] ?? '').split(delimiter).filter((folder) => folder !== '');
+  return firstOf([...first, ...folders, ...LIBRARIES].map((folder) => join(folder, name)));
+}
+
+/** What the linker takes for it when it loads the addon; a name without a number stands for any number. */
+function loaded(linked: Linked | null, name: string, folders: readonly string[] = []): string | null {
+  if (linked === null) return library(name, folders);
+  const [, path] = [...linked.paths].find(([each]) => each === name || each.startsWith(`${name}.`)) ?? [];
+  return path ?? library(name, folders);
 }

@@ -107,7 +107,12 @@ const PLACES: { readonly [half in NativeHalf]: Place } = {
 
 export type AddonFound =
   | { readonly addon: NativeAddon; readonly path: string }
-  | { readonly addon: null; readonly reason: string };
+  | {
+      readonly addon: null;
+      readonly reason: string;
+      /** The file, when there is one. */
+      readonly path: string | null;
+    };
 
 /**
  * The addon that the half's environment variable names, else the one in `native-bridge/build`, else the installed package
@@ -115,17 +120,22 @@ export type AddonFound =
  */
 export function findNativeAddon(half: NativeHalf = 'libfabric'): AddonFound {
   const path = addonPath(PLACES[half]);
-  if (path === undefined) return { addon: null, reason: PLACES[half].remedy };
+  if (path === undefined) return { addon: null, path: null, reason: PLACES[half].remedy };
   try {
     const addon = createRequire(import.meta.url)(path) as NativeAddon;
     const { interface: theirs } = addon.about();
     if (theirs === INTERFACE) return { addon, path };
     return {
       addon: null,
+      path,
       reason: `${path} has interface ${theirs}, this version needs ${INTERFACE}: run \`npm run build:native\``,
     };
   } catch (error) {
-    return { addon: null, reason: `${path} cannot be loaded: ${(error as Error).message.split('\n')[0]}` };
+    return {
+      addon: null,
+      path,
+      reason: `${path} cannot be loaded: ${(error as Error).message.split('\n')[0]}`,
+    };
   }
 }
 

@@ -1,14 +1,23 @@
 import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { describe, expect, test } from 'vitest';
-import { availability } from '../helpers/native.ts';
+import { afterEach, describe, expect, test } from 'vitest';
+import { readLinked } from '../../src/node/linked.ts';
+import { availability, canCompile, compile } from '../helpers/native.ts';
 
 const MAIN = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
 const NOWHERE = '/nowhere/moriarty_native.node';
 
-function run(args: readonly string[], addon?: string): { code: number | null; out: string; err: string } {
+function run(
+  args: readonly string[],
+  addon?: string,
+  more: object = {},
+): { code: number | null; out: string; err: string } {
   const env = {
     ...process.env,
+    ...more,
     ...(addon === undefined ? {} : { MORIARTY_NATIVE_ADDON: addon, MORIARTY_MORI_ADDON: addon }),
   };
   const options = { encoding: 'utf8', timeout: 120_000, env } as const;
@@ -62,7 +71,7 @@ interface Health {
         available: boolean;
         reason: string;
         providers: Record<string, { works: boolean }>;
-        needs: { what: string; when: string; remedy: string }[];
+        needs: { what: string; when: string; found: string | null; remedy: string }[];
       }
     >
   >;
@@ -105,4 +114,44 @@ describe.skipIf(missing)(`with the addon${note}`, () => {
     expect(code).toBe(0);
     expect(JSON.parse(out)).toMatchObject({ seeds: 30, equal: 30, differing: [], provider: 'shm' });
   });
+});
+
+describe.skipIf(missing || !canCompile())(`another libibverbs.so.1 comes first${note}`, () => {
+  const folder = mkdtempSync(join(tmpdir(), 'moriarty-verbs-'));
+  const fake = join(folder, 'libibverbs.so.1');
+  afterEach(() => rmSync(folder, { recursive: true }));
+
+  test('doctor says which was loaded, from where, and what it lacks; wasm stays whole', () => {
+    const source = join(folder, 'verbs.cpp');
+    writeFileSync(source, 'extern "C" int ibv_nothing() { return 0; }');
+    compile(fake, [source, '-shared', '-fPIC']);
+    const { code, out } = run(['doctor', '--json'], undefined, { LD_LIBRARY_PATH: folder });
+    const { wasm, native } = JSON.parse(out) as Health;
+    expect({ code, wasm }).toMatchObject({ code: 0, wasm: { whole: true } });
+    expect(native.libfabric.available).toBe(false);
+    expect(native.libfabric.reason).toContain(`libibverbs.so.1 is ${fake}, which lacks `);
+    expect(native.libfabric.reason).toMatch(/IBVERBS\S* and \d+ more, needed by \S+\.so.*LD_LIBRARY_PATH/);
+    const row = native.libfabric.needs.find(({ what }) => what === 'libibverbs.so.1');
+    expect(row).toMatchObject({ when: 'run', found: fake });
+  });
+});
+
+test('the text of the linker: what is found, what is not, and who lacks what', () => {
+  const text = [
+    '\tlibibverbs.so.1 => /here/libibverbs.so.1 (0x00007f2c9366b000)',
+    '\tlibgone.so.2 => not found',
+    'undefined symbol: napi_throw_error\t(bridge.so)',
+    'undefined symbol: ibv_open_device, version IBVERBS_1.1\t(/lib/librdmacm.so.1)',
+    'undefined symbol: odd\t(/lib/librdmacm.so.1)',
+  ].join('\n');
+  const { paths, lacking } = readLinked(text, 'bridge.so');
+  expect([...paths]).toEqual([
+    ['libibverbs.so.1', '/here/libibverbs.so.1'],
+    ['libgone.so.2', null],
+  ]);
+  const neededBy = '/lib/librdmacm.so.1';
+  expect(lacking).toEqual([
+    { library: 'libibverbs.so.1', symbol: 'ibv_open_device, version IBVERBS_1.1', neededBy },
+    { library: null, symbol: 'odd', neededBy },
+  ]);
 });
