@@ -24,6 +24,7 @@ export type { HarnessFailure, HarnessFailures } from './explore/harness-failure.
 export { type Replay, readReplayLine, readReplayText, replayLine } from './explore/replay-line.ts';
 export { readScenario, scenarioByName } from './explore/scenario-file.ts';
 export { type Shrunk, shrinkSeed, shrinkTape } from './explore/shrink.ts';
+export type { Hazards } from './faults/hazards.ts';
 export type { Completion } from './io/fabric.ts';
 export * as io from './io/index.ts';
 export { LAYOUT_NAMES, type LayoutName, type LayoutShape, layoutByName } from './kv/layouts.ts';
@@ -64,7 +65,7 @@ export { CHECK_PAGES, CHECK_SIZES, createWorldMemory, type WorldMemory } from '.
 export { readTrace, type TracedRequest } from './sim/request-trace.ts';
 export { type Parts, type Run, type RunOptions, runSeed, runTape } from './sim/run.ts';
 export type { RunResult } from './sim/run-spec.ts';
-export { AS_WRITTEN_MIX, type Hazards, type Scenario, SHIPPED_MIX } from './sim/scenario.ts';
+export { AS_WRITTEN_MIX, type Scenario, SHIPPED_MIX } from './sim/scenario.ts';
 export type { TapeEntry } from './sim/tape.ts';
 export {
   runTrace,

@@ -1,7 +1,9 @@
 import fc from 'fast-check';
 import type { Mode } from '../base/topology.ts';
-import { FATE } from '../sim/nic-fates.ts';
-import { type Hazards, type NicFaultName, type Scenario, SHIPPED_MIX } from '../sim/scenario.ts';
+import { HAZARDS, type Hazard, type Hazards } from '../faults/hazards.ts';
+import { MESSAGE_FAULTS } from '../faults/message-faults.ts';
+import { SURVIVABLE_VALUES } from '../faults/nic-faults.ts';
+import { type Scenario, SHIPPED_MIX } from '../sim/scenario.ts';
 import { DRAW, type TapeEntry } from '../sim/tape.ts';
 
 /**
@@ -9,21 +11,19 @@ import { DRAW, type TapeEntry } from '../sim/tape.ts';
  * file that needs fast-check, an optional peer dependency; import it as `moriarty/fast-check`.
  */
 
-const hazards: fc.Arbitrary<Hazards> = fc.oneof(
+function hazardValue(hazard: Hazard): fc.Arbitrary<unknown> {
+  if (hazard.kind === 'switch') return fc.boolean();
+  if (hazard.kind === 'choice') return fc.constantFrom(...hazard.values);
+  return fc.subarray([...hazard.survivable]);
+}
+
+const hazards = fc.oneof(
   { weight: 2, arbitrary: fc.constant(SHIPPED_MIX.hazards) },
   {
     weight: 3,
-    arbitrary: fc.record({
-      aborts: fc.boolean(),
-      drops: fc.boolean(),
-      duplicates: fc.boolean(),
-      reorders: fc.boolean(),
-      corruption: fc.boolean(),
-      strays: fc.constantFrom('none', 'notUtf8', 'any'),
-      crashes: fc.boolean(),
-      nic: fc.subarray(SHIPPED_MIX.hazards.nic as NicFaultName[]),
-      longDelays: fc.boolean(),
-    }),
+    arbitrary: fc.record(
+      Object.fromEntries(HAZARDS.map((hazard) => [hazard.name, hazardValue(hazard)])),
+    ) as unknown as fc.Arbitrary<Hazards>,
   },
 );
 
@@ -71,14 +71,12 @@ export const mutations = fc.option(fc.array(fc.nat({ max: 1 << 28 }), { minLengt
 const VALUES: { readonly [draw: number]: number } = {
   [DRAW.shape]: 5,
   [DRAW.workload]: 8,
-  [DRAW.fate]: 4,
+  [DRAW.fate]: Math.max(...MESSAGE_FAULTS.map(({ value }) => value)),
   [DRAW.abort]: 1500,
   [DRAW.crash]: 2500,
   [DRAW.stray]: 1500,
   [DRAW.slowNic]: 400,
 };
-/** All that a protocol can survive: a completion before the bytes is not among it. */
-const FATES = Object.values(FATE).filter((fate) => fate !== FATE.early);
 const DELAYS = [3, 40, 900, 30_000, 700_000, 9_000_000];
 
 /** Drops, alters and moves entries of a recorded tape, as the numbers of {@link mutations} say. */
@@ -102,7 +100,7 @@ export function mutateTape(entries: readonly TapeEntry[], numbers: readonly numb
 }
 
 function anotherValue(draw: number, number: number): number {
-  if (draw === DRAW.nicFate) return FATES[number % FATES.length]!;
+  if (draw === DRAW.nicFate) return SURVIVABLE_VALUES[number % SURVIVABLE_VALUES.length]!;
   const most = VALUES[draw] ?? DELAYS[number % DELAYS.length]!;
   return number % (most + 1);
 }

@@ -1,24 +1,23 @@
 import { z } from 'zod';
 import { UsageError } from '../base/failure.ts';
+import { HAZARDS, type Hazard, type Hazards } from '../faults/hazards.ts';
 import { FIDELITIES } from '../io/engine/surprises.ts';
-import { AS_WRITTEN_MIX, NIC_FAULTS, type Scenario, SHIPPED_MIX } from '../sim/scenario.ts';
+import { AS_WRITTEN_MIX, type Scenario, SHIPPED_MIX } from '../sim/scenario.ts';
 
 /** Scenarios from outside: every field is checked, and an error names its path in the file. */
 
 const tpSizes = z.array(z.int().min(1).max(8)).min(1).max(8);
 const dpSizes = z.array(z.int().min(1).max(4)).min(1).max(4);
 
-const hazards = z.strictObject({
-  aborts: z.boolean(),
-  drops: z.boolean(),
-  duplicates: z.boolean(),
-  reorders: z.boolean(),
-  corruption: z.boolean(),
-  strays: z.enum(['none', 'notUtf8', 'any']),
-  crashes: z.boolean(),
-  nic: z.array(z.enum(NIC_FAULTS)).max(NIC_FAULTS.length),
-  longDelays: z.boolean(),
-});
+function hazardValue(hazard: Hazard): z.ZodType {
+  if (hazard.kind === 'switch') return z.boolean();
+  if (hazard.kind === 'choice') return z.enum(hazard.values);
+  return z.array(z.enum(hazard.values)).max(hazard.values.length);
+}
+
+const hazards = z.strictObject(
+  Object.fromEntries(HAZARDS.map((hazard) => [hazard.name, hazardValue(hazard)])),
+) as unknown as z.ZodType<Hazards>;
 
 /** Bounds keep every cluster within the memory of a check and every run within seconds. */
 const scenario = z.strictObject({

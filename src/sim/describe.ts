@@ -2,7 +2,6 @@ import { decode } from '@msgpack/msgpack';
 import type { Topology } from '../base/topology.ts';
 import type { Effect, Input } from '../wire/machine.ts';
 import type { Message } from '../wire/messages.ts';
-import { FATE } from './nic-fates.ts';
 import type { Flight } from './nic-lanes.ts';
 import type { NicEvent } from './nic-side.ts';
 
@@ -136,11 +135,9 @@ function describeNote(note: Extract<Effect, { kind: 'note' }>['note']): string {
   }
 }
 
-const FATE_NAMES = new Map<number, string>(Object.entries(FATE).map(([name, fate]) => [fate, name]));
-
 /** What is due to land, and what becomes of it as far as that is known before it does. */
 export function describeLanding(flight: Flight, from: string): string {
-  const { lane, fate, cancelled, open, message } = flight;
+  const { lane, effect, cancelled, open, message } = flight;
   const what = `${describeFlight(flight)} from ${from}`;
   // A SEND is one, a chain several.
   const say = (one: string, many: string): string => `${what} ${message === null ? many : one}`;
@@ -149,8 +146,9 @@ export function describeLanding(flight: Flight, from: string): string {
   if (lane.flights[0] !== flight) return say('waits for its turn', 'wait for their turn');
   if (lane.queuePair.broken)
     return say('is flushed: its queue pair is broken', 'are flushed: their queue pair is broken');
-  const fault = fate === FATE.none ? '' : `FAULT ${FATE_NAMES.get(fate) ?? fate}: `;
-  const isStalled = message !== null && (fate === FATE.notReady || lane.queuePair.peer?.receives === 0);
+  const fault = effect === null ? '' : `FAULT ${effect.name}: `;
+  const isStalled =
+    message !== null && (effect?.notReadyMicros !== undefined || lane.queuePair.peer?.receives === 0);
   if (isStalled) return `${fault}${what} finds no receive here and is tried again`;
   const blocks = open === null || message !== null ? '' : `, blocks ${open.batch.remoteBlocks.join(' ')}`;
   return `${fault}${say('lands here', 'land here')}${blocks}`;

@@ -1,5 +1,6 @@
 import { below, finish, mix } from '../base/mix.ts';
 import { layTopology, type Mode, type Shape, type Topology } from '../base/topology.ts';
+import { MESSAGE_FAULTS } from '../faults/message-faults.ts';
 import type { AxisOrder } from '../kv/view.ts';
 import type { Scenario } from './scenario.ts';
 import { DRAW, type Tape } from './tape.ts';
@@ -41,22 +42,20 @@ export interface RequestSetup {
 /** Which hazards this schedule has, each from 0 (none) up. Not part of the tape: it only shapes the draws that are. */
 export interface Profile {
   readonly delays: number;
-  readonly drops: number;
-  readonly duplicates: number;
-  readonly reorders: number;
-  readonly corruption: number;
+  /** The level of each message fault, by its draw value; index 0 is unused. */
+  readonly messages: readonly number[];
+  /** Some message fault is above level 0. */
+  readonly harmsMessages: boolean;
   readonly strays: number;
   readonly crash: boolean;
   /** One post in `64 >> nic` meets a fault of the NIC; 0 for none. */
   readonly nic: number;
 }
 
-export const NO_HAZARDS: Profile = {
+export const PLAIN_PROFILE: Profile = {
   delays: 0,
-  drops: 0,
-  duplicates: 0,
-  reorders: 0,
-  corruption: 0,
+  messages: [],
+  harmsMessages: false,
   strays: 0,
   crash: false,
   nic: 0,
@@ -80,16 +79,8 @@ const SHAPE = {
   spreads: 14,
 } as const;
 const WORK = { promptTokens: 0, outputTokens: 1, gap: 2, ordinary: 3, family: 4, sharedBlocks: 5 } as const;
-const RISK = {
-  delays: 0,
-  drops: 1,
-  duplicates: 2,
-  reorders: 3,
-  corruption: 4,
-  strays: 5,
-  crash: 6,
-  nic: 7,
-} as const;
+/** Keys of a profile besides those of message faults. Part of what a seed means: never renumber. */
+const RISK = { delays: 0, strays: 5, crash: 6, nic: 7 } as const;
 
 /** An even choice of `count` values, 0 the plain one. */
 function even(tape: Tape, draw: 1 | 2, kind: number, object: number, count: number): number {
@@ -104,12 +95,13 @@ export function drawProfile(scenario: Scenario, seed: number): Profile {
   const { hazards } = scenario;
   const pick = (kind: number, count: number): number => below(finish(mix(mix(seed, 0x5eed), kind)), count);
   const level = (allowed: boolean, kind: number): number => (allowed ? Math.max(0, pick(kind, 5) - 2) : 0);
+  const messages: number[] = [0];
+  for (const { name, value, profileKey } of MESSAGE_FAULTS)
+    messages[value] = level(hazards[name], profileKey);
   return {
     delays: hazards.longDelays ? pick(RISK.delays, 5) : pick(RISK.delays, 3),
-    drops: level(hazards.drops, RISK.drops),
-    duplicates: level(hazards.duplicates, RISK.duplicates),
-    reorders: level(hazards.reorders, RISK.reorders),
-    corruption: level(hazards.corruption, RISK.corruption),
+    messages,
+    harmsMessages: messages.some((drawn) => drawn > 0),
     strays: hazards.strays === 'none' ? 0 : level(true, RISK.strays),
     crash: hazards.crashes && pick(RISK.crash, 8) === 0,
     nic: level(hazards.nic.length > 0, RISK.nic),

@@ -2,7 +2,6 @@ import { below, finish } from '../base/mix.ts';
 import type { ActorId, Topology } from '../base/topology.ts';
 import type { Message } from '../wire/messages.ts';
 import type { Profile } from './draws.ts';
-import { DRAW, type Occurrences, type Tape } from './tape.ts';
 
 /** Base latencies of the three kinds of path, in microseconds. */
 export interface NetworkProfile {
@@ -78,31 +77,14 @@ export function objectOf(message: Message): number {
   }
 }
 
-/** What becomes of a message between peers; the numbers are tape values. */
-export const FATE = { arrives: 0, lost: 1, twice: 2, overtakes: 3, harmed: 4 } as const;
-
 /** One message in `1 << shift` meets the fault, by level; level 0 never does. */
 const SHIFTS = [32, 6, 3];
 
-export function drawFate(
-  tape: Tape,
-  replaying: boolean,
-  profile: Profile,
-  occurrences: Occurrences,
-  pair: number,
-  kind: number,
-  object: number,
-): number {
-  if (!replaying && profile.drops + profile.duplicates + profile.reorders + profile.corruption === 0)
-    return FATE.arrives;
-  const occurrence = occurrences.next(DRAW.fate, pair, kind, object);
-  return tape.choose(DRAW.fate, pair, kind, object, occurrence, (hash) => {
-    if (below(finish(hash ^ 1), 1 << 16) < rate(profile.drops)) return FATE.lost;
-    if (below(finish(hash ^ 2), 1 << 16) < rate(profile.duplicates)) return FATE.twice;
-    if (below(finish(hash ^ 3), 1 << 16) < rate(profile.reorders)) return FATE.overtakes;
-    if (below(finish(hash ^ 4), 1 << 16) < rate(profile.corruption)) return FATE.harmed;
-    return FATE.arrives;
-  });
+/** Picks the fault of one message by the levels of a profile; faults of a smaller value come first. */
+export function pickMessageFault({ messages }: Profile, hash: number): number {
+  for (let value = 1; value < messages.length; value++)
+    if (below(finish(hash ^ value), 1 << 16) < rate(messages[value] ?? 0)) return value;
+  return 0;
 }
 
 function rate(level: number): number {

@@ -18,7 +18,7 @@ import { simulateMachine } from '../io/machine-sim.ts';
 import { RDMA_DEFAULTS } from '../io/rdma-config.ts';
 import type { VerbsPart } from '../io/verbs-sim.ts';
 import type { Setup } from './draws.ts';
-import type { OpenBatch } from './nic-batches.ts';
+import { hasEnded, isPosting, type OpenBatch } from './nic-batches.ts';
 
 /** The MoRI-IO engine of one rank: its memory, and what it has lent to each peer. */
 export interface RankEngine {
@@ -164,4 +164,19 @@ export function slotsTaken({ engine }: RankEngine): number {
   let taken = 0;
   for (const { depth } of engine.rdma?.byQpn.values() ?? []) taken += depth;
   return taken;
+}
+
+/**
+ * The batches of a rank that have ended and whose poster does not know; in order of their posts. One stays open as long as
+ * chains of it wait for room: the library tells its first error before they are posted, and they are its own all the same.
+ */
+export function takeUntold(rank: RankEngine): OpenBatch[] {
+  const untold: OpenBatch[] = [];
+  for (const [transferId, open] of rank.open) {
+    if (!hasEnded(open)) continue;
+    if (!open.told) untold.push(open);
+    open.told = true;
+    if (!isPosting(open)) rank.open.delete(transferId);
+  }
+  return untold;
 }

@@ -1,11 +1,11 @@
 import { mix } from '../base/mix.ts';
 import type { ActorId } from '../base/topology.ts';
+import type { NicEffect } from '../faults/nic-faults.ts';
 import type { Notification, PostedChain } from '../io/engine/host.ts';
 import { landHead } from '../io/verbs-land.ts';
 import { type Posted, queuePairOf, type SimQueuePair, type VerbsSim } from '../io/verbs-sim.ts';
 import type { Core } from './core.ts';
 import type { OpenBatch } from './nic-batches.ts';
-import { FATE, type Fate, NOT_READY_MICROS, statusOf } from './nic-fates.ts';
 import { HAPPENING } from './ready-set.ts';
 import { DRAW } from './tape.ts';
 
@@ -31,7 +31,8 @@ export interface Flight {
   readonly workRequests: number;
   /** Null for a work request that only gives slots back, and for a SEND whose batch has ended. */
   readonly open: OpenBatch | null;
-  fate: Fate;
+  /** What the NIC does to it; null for nothing out of the ordinary. */
+  effect: NicEffect | null;
   /** Its queue pair was taken down. */
   cancelled: boolean;
 }
@@ -83,9 +84,10 @@ export function land(core: Core, sim: VerbsSim, flight: Flight): boolean {
     lane.owed.push(flight);
     return false;
   }
-  if (flight.fate === FATE.notReady) {
-    flight.fate = FATE.none;
-    push(core, flight, core.now + NOT_READY_MICROS, NOT_READY_MICROS);
+  const wait = flight.effect?.notReadyMicros;
+  if (wait !== undefined) {
+    flight.effect = null;
+    push(core, flight, core.now + wait, wait);
     return false;
   }
   const landing = landNow(core, sim, flight);
@@ -97,10 +99,10 @@ export function land(core: Core, sim: VerbsSim, flight: Flight): boolean {
   return true;
 }
 
-function landNow(core: Core, sim: VerbsSim, { lane, fate }: Flight): ReturnType<typeof landHead> {
+function landNow(core: Core, sim: VerbsSim, { lane, effect }: Flight): ReturnType<typeof landHead> {
   const { queuePair } = lane;
-  const failure = statusOf(fate);
-  if (failure !== null) sim.failing.set(queuePair.qpn, failure);
+  const failure = effect?.status;
+  if (failure !== undefined) sim.failing.set(queuePair.qpn, failure);
   sim.nowNanos = core.now * 1000;
   const landing = landHead(sim, queuePair);
   sim.failing.delete(queuePair.qpn);

@@ -1,6 +1,7 @@
 import { believe } from '../base/failure.ts';
 import { mix } from '../base/mix.ts';
 import type { ActorId } from '../base/topology.ts';
+import type { NicEffect } from '../faults/nic-faults.ts';
 import { StatusCode } from '../io/codes.ts';
 import { resetQueuePairs, sessionTransfer } from '../io/engine/engine.ts';
 import type { Notification, PostedChain, PostOutcome, WorkCompletion } from '../io/engine/host.ts';
@@ -18,7 +19,7 @@ import {
 } from '../io/verbs-sim.ts';
 import type { Effect, PostedBatch } from '../wire/machine.ts';
 import type { Core } from './core.ts';
-import { hasEnded, isPosting, type OpenBatch, openBatch } from './nic-batches.ts';
+import { type OpenBatch, openBatch } from './nic-batches.ts';
 import { findPending, type Queues } from './nic-danger.ts';
 import {
   createRankEngine,
@@ -27,8 +28,9 @@ import {
   type RankEngine,
   renewKey,
   slotsTaken,
+  takeUntold,
 } from './nic-engines.ts';
-import { chainFateOf, drawFate, drawSlowness, FATE, type Fate } from './nic-fates.ts';
+import { drawEffect, drawSlowness, keyOfPost, keyOfSend } from './nic-fates.ts';
 import {
   cancelLane,
   createLane,
@@ -61,7 +63,6 @@ interface Place {
 /** From a landing or a failure to its being seen. */
 const SEEN_MICROS = 1;
 const ENOMEM = 12;
-const REFUSED: ReadonlySet<Fate> = new Set([FATE.refused, FATE.partlyRefused]);
 
 /** The NICs of all ranks and the engine on each: what is posted, lands and completes, one happening each. */
 export class NicSide {
@@ -184,7 +185,7 @@ export class NicSide {
   land(flight: Flight): void {
     const { lane } = flight;
     const isHead = lane.flights[0] === flight;
-    if (isHead && flight.fate === FATE.staleKey) this.#renewKey(lane);
+    if (isHead && flight.effect?.renewsKey) this.#renewKey(lane);
     this.#landing = flight;
     const hasEnded = land(this.#core, this.#sim, flight);
     this.#landing = null;
@@ -194,7 +195,7 @@ export class NicSide {
         completion,
         open: openOf(completion, flight),
       });
-    if (hasEnded && flight.fate === FATE.overflow)
+    if (hasEnded && flight.effect?.overflows)
       this.#seeLater(lane.initiator, { kind: 'overflow', qpn: lane.queuePair.qpn });
   }
 
@@ -248,14 +249,21 @@ export class NicSide {
   #postChain(actor: ActorId, verbs: VerbsPart, qpn: number, chain: PostedChain): PostOutcome {
     const core = this.#core;
     const open = this.#ranks.get(actor)!.open.get(chain.transferId) ?? null;
-    const fate =
-      open === null ? FATE.none : drawFate(core, actor, open.batch.layer, open.batch.transfer, false);
-    if (REFUSED.has(fate)) this.#refuse(fate === FATE.refused ? 0 : (chain.end - chain.first) >>> 1);
+    const effect = open === null ? null : drawEffect(core, actor, keyOfPost(open.batch));
+    this.#refuse(effect, chain.end - chain.first);
     const outcome = verbs.postSend(qpn, chain);
     if (outcome.posted === 0) return outcome;
     const lane = this.#laneOf(qpn, actor);
-    this.#launch({ lane, chain, message: null, workRequests: outcome.posted, open, fate, cancelled: false });
-    if (fate === FATE.early) {
+    this.#launch({
+      lane,
+      chain,
+      message: null,
+      workRequests: outcome.posted,
+      open,
+      effect,
+      cancelled: false,
+    });
+    if (effect?.tellsEarly) {
       const completion = { qpn, opcode: 'data', wrId: chain.tailId, status: 'SUCCESS' } as const;
       this.#seeLater(actor, { kind: 'entry', completion, open });
     }
@@ -264,25 +272,27 @@ export class NicSide {
 
   #postMessage(actor: ActorId, verbs: VerbsPart, qpn: number, wrId: number, message: Notification): number {
     const core = this.#core;
-    const fate = drawFate(core, actor, SEND_KIND + message.qpIndex, message.id, true);
-    if (REFUSED.has(fate)) this.#refuse(0);
+    const effect = drawEffect(core, actor, keyOfSend(message));
+    this.#refuse(effect, 1);
     const errno = verbs.postNotification(qpn, wrId, message);
     if (errno !== 0) return errno;
     const lane = this.#laneOf(qpn, actor);
     const open = this.#ranks.get(actor)!.open.get(message.id) ?? null;
-    this.#launch({ lane, chain: null, message, workRequests: 1, open, fate, cancelled: false });
+    this.#launch({ lane, chain: null, message, workRequests: 1, open, effect, cancelled: false });
     return 0;
   }
 
   /** What was posted last on a lane goes on its way. */
   #launch(flight: Flight): void {
     const posted = flight.lane.queuePair.queue.at(-1)!;
-    posted.fate = chainFateOf(flight.fate);
+    posted.fate = flight.effect?.chain ?? 'none';
     launch(this.#core, flight, posted);
   }
 
-  #refuse(posted: number): void {
-    this.#sim.postFailure = { posted, errno: ENOMEM };
+  /** The next post is refused if that is its effect. */
+  #refuse(effect: NicEffect | null, workRequests: number): void {
+    if (effect?.refusedAt === undefined) return;
+    this.#sim.postFailure = { posted: effect.refusedAt === 'first' ? 0 : workRequests >>> 1, errno: ENOMEM };
   }
 
   #laneOf(qpn: number, initiator: ActorId): Lane {
@@ -385,21 +395,6 @@ export class NicSide {
 /** A flight's own entries are about its batch; a receive is the target's. */
 function openOf({ opcode }: WorkCompletion, { open }: Flight): OpenBatch | null {
   return opcode === 'data' ? open : null;
-}
-
-/**
- * The batches of a rank that have ended and whose poster does not know; in order of their posts. One stays open as long as
- * chains of it wait for room: the library tells its first error before they are posted, and they are its own all the same.
- */
-function takeUntold(rank: RankEngine): OpenBatch[] {
-  const untold: OpenBatch[] = [];
-  for (const [transferId, open] of rank.open) {
-    if (!hasEnded(open)) continue;
-    if (!open.told) untold.push(open);
-    open.told = true;
-    if (!isPosting(open)) rank.open.delete(transferId);
-  }
-  return untold;
 }
 
 function entriesOf(runs: readonly number[]): BatchEntries {

@@ -1,9 +1,9 @@
 import { mix } from '../base/mix.ts';
 import type { ActorId } from '../base/topology.ts';
-import type { BytesMessage, Message, PeerMessage } from '../wire/messages.ts';
-import { encodePeerMessage } from '../wire/peer-codec.ts';
+import { type MessageFault, messageFaultOf } from '../faults/message-faults.ts';
+import type { Message } from '../wire/messages.ts';
 import type { Core } from './core.ts';
-import { drawFate, FATE, kindNumber, MICROS_OF, objectOf, pathOf } from './network.ts';
+import { kindNumber, MICROS_OF, objectOf, pathOf, pickMessageFault } from './network.ts';
 import { HAPPENING } from './ready-set.ts';
 import { DRAW } from './tape.ts';
 
@@ -12,15 +12,16 @@ export class PostOffice {
   readonly #core: Core;
   /** Last delivery on each connection: a later message is not delivered before it. */
   readonly #lastDelivery: Float64Array;
+  readonly #pickFault: (hash: number) => number;
 
   constructor(core: Core) {
     this.#core = core;
     this.#lastDelivery = new Float64Array(core.actorCount * core.actorCount);
+    this.#pickFault = (hash) => pickMessageFault(core.spec.profile, hash);
   }
 
   send(from: ActorId, to: ActorId, message: Message): void {
     const core = this.#core;
-    const { network, profile, replaying, tape } = core.spec;
     const path = pathOf(core.topology, from, to);
     const pair = from * core.actorCount + to;
     const kind = kindNumber(message);
@@ -28,32 +29,32 @@ export class PostOffice {
     const about = mix(pair * 16 + kind, object);
     core.fold(about);
     core.judge.sent(from, to, message);
-    const isRisky = path === 'peer';
-    const fate = isRisky
-      ? drawFate(tape, replaying, profile, core.occurrences, pair, kind, object)
-      : FATE.arrives;
-    if (fate !== FATE.arrives) core.judge.disturbed();
-    const base = network[MICROS_OF[path]];
+    const fault = path === 'peer' ? this.#drawFault(pair, kind, object) : null;
+    const base = core.spec.network[MICROS_OF[path]];
     const held = core.delay(DRAW.deliverDelay, pair, kind, object);
     let at = core.now + base + held;
-    if (fate === FATE.lost) {
+    const copies = fault?.copies ?? 1;
+    if (copies === 0) {
       core.push(HAPPENING.lost, to, at, object, held, null, message);
       return;
     }
-    if (fate !== FATE.overtakes) {
+    if (fault?.inOrder ?? true) {
       at = Math.max(at, this.#lastDelivery[pair]!);
       this.#lastDelivery[pair] = at;
     }
-    const arrives = fate === FATE.harmed ? harm(message, object) : message;
-    core.push(HAPPENING.deliver, to, at, about, held, { kind: 'message', from, message: arrives }, null);
-    if (fate === FATE.twice)
-      core.push(HAPPENING.deliver, to, at + base, about, held, { kind: 'message', from, message }, null);
+    const arrives = fault?.harm?.(message, object) ?? message;
+    for (let copy = 0; copy < copies; copy++) {
+      const input = { kind: 'message', from, message: arrives } as const;
+      core.push(HAPPENING.deliver, to, at + copy * base, about, held, input, null);
+    }
   }
-}
 
-/** The message's real bytes with one of them changed. */
-function harm(message: Message, object: number): BytesMessage {
-  const bytes = encodePeerMessage(message as PeerMessage);
-  bytes[object % bytes.length]! ^= 0x55;
-  return { kind: 'bytes', port: 'notify', bytes };
+  #drawFault(pair: number, kind: number, object: number): MessageFault | null {
+    const { profile, replaying, tape } = this.#core.spec;
+    if (!replaying && !profile.harmsMessages) return null;
+    const occurrence = this.#core.occurrences.next(DRAW.fate, pair, kind, object);
+    const fault = messageFaultOf(tape.choose(DRAW.fate, pair, kind, object, occurrence, this.#pickFault));
+    if (fault !== null) this.#core.judge.disturbed();
+    return fault;
+  }
 }

@@ -11,7 +11,6 @@ import {
 } from './describe.ts';
 import type { RequestSetup } from './draws.ts';
 import type { OpenBatch } from './nic-batches.ts';
-import { FATE } from './nic-fates.ts';
 import type { Flight } from './nic-lanes.ts';
 import type { NicEvent } from './nic-side.ts';
 import { HAPPENING, type Happening, type HappeningKind } from './ready-set.ts';
@@ -80,7 +79,7 @@ export class Recorder {
 }
 
 function isFault({ kind, payload }: Happening): boolean {
-  if (kind === HAPPENING.land) return (payload as Flight).fate !== FATE.none;
+  if (kind === HAPPENING.land) return (payload as Flight).effect !== null;
   return kind === HAPPENING.crash || kind === HAPPENING.lost || kind === HAPPENING.stray;
 }
 

@@ -1,4 +1,5 @@
 import type { Connector } from '../connector/plug.ts';
+import type { NicFaultName } from '../faults/nic-faults.ts';
 import type { Fidelity } from '../io/engine/surprises.ts';
 import type { Fabric } from '../io/fabric.ts';
 import type { NicTimes } from '../io/profiles.ts';
@@ -11,7 +12,6 @@ import type { Profile, Setup } from './draws.ts';
 import type { WorldMemory } from './memory.ts';
 import type { NetworkProfile } from './network.ts';
 import type { ReferencedPrompt } from './prompts.ts';
-import type { NicFaultName } from './scenario.ts';
 import type { Tape } from './tape.ts';
 
 /** Everything a run is made from. Two runs with equal specs are equal to the last byte. */

@@ -2,18 +2,18 @@ import { finish, mix } from '../base/mix.ts';
 import { asWritten, faultSet } from '../connector/as-written/index.ts';
 import type { Connector } from '../connector/plug.ts';
 import { shipped } from '../connector/shipped/index.ts';
+import { STRAY_KINDS } from '../faults/strays.ts';
 import type { Fabric } from '../io/fabric.ts';
 import { NICS } from '../io/profiles.ts';
 import { asWrittenChoice } from '../proxy/as-written-choice.ts';
 import { type ChoicePolicy, IN_TURN } from '../proxy/choose.ts';
 import { CELL_GRAIN } from './cluster.ts';
-import { drawProfile, drawSetup, NO_HAZARDS, type Profile } from './draws.ts';
+import { drawProfile, drawSetup, PLAIN_PROFILE, type Profile } from './draws.ts';
 import type { WorldMemory } from './memory.ts';
 import { CHECK_NETWORK } from './network.ts';
 import { layPrompt } from './prompts.ts';
 import type { RunResult } from './run-spec.ts';
 import type { Scenario } from './scenario.ts';
-import { STRAY_KINDS } from './strays.ts';
 import { replayTape, seededTape, type Tape, type TapeEntry } from './tape.ts';
 import { createWasmFabric } from './wasm-fabric.ts';
 import { runWorld } from './world.ts';
@@ -68,7 +68,7 @@ export function runTape(
   entries: readonly TapeEntry[],
   options: RunOptions = {},
 ): Run {
-  return run(memory, scenario, replayTape(entries), NO_HAZARDS, true, options);
+  return run(memory, scenario, replayTape(entries), PLAIN_PROFILE, true, options);
 }
 
 function run(

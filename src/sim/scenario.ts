@@ -1,4 +1,5 @@
 import type { Mode } from '../base/topology.ts';
+import { EVERY_HAZARD, type Hazards, NO_HAZARDS } from '../faults/hazards.ts';
 import type { Fidelity } from '../io/engine/surprises.ts';
 
 /** What a campaign varies and what it holds fixed. Plain data; the draws of a tape fill in the rest. */
@@ -40,43 +41,6 @@ export interface Scenario {
   readonly hazards: Hazards;
 }
 
-/**
- * `error`: nothing lands, the completion brings an error of some class, the queue pair is broken and what is behind it
- * flushed. `ackLost`: it lands, the completion says error. `silent`: it lands, no completion comes, nor any later one of
- * the queue pair. `torn`: it lands in up to four pieces. `early`: the completion comes before the bytes; no protocol
- * survives that, so it is not in the default mix. `refused`: the post fails for want of memory, at its first work request
- * or midway. `overflow`: the completion queue overflows. `staleKey`: the target's memory has got another key meanwhile.
- * `notReady`: the receiver of a notification has no room for some time. `slow`: the NIC is up to 400 times slower.
- */
-export const NIC_FAULTS = [
-  'error',
-  'ackLost',
-  'silent',
-  'torn',
-  'early',
-  'refused',
-  'overflow',
-  'staleKey',
-  'notReady',
-  'slow',
-] as const;
-export type NicFaultName = (typeof NIC_FAULTS)[number];
-
-/** Faults that may happen at all; a draw switches each off in some schedules. */
-export interface Hazards {
-  readonly aborts: boolean;
-  readonly drops: boolean;
-  readonly duplicates: boolean;
-  readonly reorders: boolean;
-  readonly corruption: boolean;
-  readonly strays: 'none' | 'notUtf8' | 'any';
-  readonly crashes: boolean;
-  /** What the NIC may do to a batch; a draw picks among them. */
-  readonly nic: readonly NicFaultName[];
-  /** Delays beyond every time limit of the protocol; without it at most a millisecond. */
-  readonly longDelays: boolean;
-}
-
 const SMALL_CLUSTER = {
   prefillInstances: 2,
   decodeInstances: 2,
@@ -113,17 +77,7 @@ export const SHIPPED_MIX: Scenario = {
   sendQueueDepths: [8, 4, 2],
   engine: 'sound',
   notifications: true,
-  hazards: {
-    aborts: true,
-    drops: true,
-    duplicates: true,
-    reorders: true,
-    corruption: true,
-    strays: 'any',
-    crashes: true,
-    nic: ['error', 'ackLost', 'silent', 'torn', 'refused', 'overflow', 'staleKey', 'notReady', 'slow'],
-    longDelays: true,
-  },
+  hazards: EVERY_HAZARD,
 };
 
 /**
@@ -153,15 +107,5 @@ export const AS_WRITTEN_MIX: Scenario = {
   sendQueueDepths: [4096],
   engine: 'mori',
   notifications: false,
-  hazards: {
-    aborts: false,
-    drops: false,
-    duplicates: false,
-    reorders: false,
-    corruption: false,
-    strays: 'notUtf8',
-    crashes: false,
-    nic: [],
-    longDelays: false,
-  },
+  hazards: { ...NO_HAZARDS, strays: 'notUtf8' },
 };

@@ -7,7 +7,7 @@ import { IN_TURN } from '../proxy/choose.ts';
 import type { Note } from '../wire/machine.ts';
 import type { Prompt } from '../wire/messages.ts';
 import type { Grain } from './cluster.ts';
-import { NO_HAZARDS, type RequestSetup, type Setup } from './draws.ts';
+import { PLAIN_PROFILE, type RequestSetup, type Setup } from './draws.ts';
 import type { LoadedKernels } from './load-kernels.ts';
 import { createWorldMemory, type MemorySizes, take, type WorldMemory } from './memory.ts';
 import type { ReferencedPrompt } from './prompts.ts';
@@ -134,7 +134,7 @@ export function runTrace(
     policy: IN_TURN,
     tape: replayTape([]),
     replaying: false,
-    profile: NO_HAZARDS,
+    profile: PLAIN_PROFILE,
     nicFaults: [],
     strayKinds: 0,
     memory,

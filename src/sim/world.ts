@@ -2,6 +2,7 @@ import { BrokenBelief } from '../base/failure.ts';
 import { below, finish, mix } from '../base/mix.ts';
 import { describeThrown } from '../base/thrown.ts';
 import { type ActorId, PROXY } from '../base/topology.ts';
+import { strayBytes } from '../faults/strays.ts';
 import { createJudge } from '../oracle/judge.ts';
 import type { Effect, Input } from '../wire/machine.ts';
 import { countBlocksLeft, judgeEnd, showWaits } from './closing.ts';
@@ -17,7 +18,6 @@ import { PostOffice } from './post-office.ts';
 import type { ReferencedPrompt } from './prompts.ts';
 import { HAPPENING, type Happening } from './ready-set.ts';
 import type { RunResult, RunSpec } from './run-spec.ts';
-import { strayBytes } from './strays.ts';
 import { DRAW } from './tape.ts';
 
 /** Numbers of effects in the digest. */

@@ -1,6 +1,6 @@
 import { TIMER } from '../../src/connector/shipped/timers.ts';
+import { NO_HAZARDS } from '../../src/faults/hazards.ts';
 import { SHIPPED_MIX } from '../../src/sim/scenario.ts';
-import { NO_HAZARDS } from '../helpers/world.ts';
 import { type Canary, expectFound } from './canary.ts';
 import { plantInBatches, plantInEffects, plantInMessages } from './plant.ts';
 

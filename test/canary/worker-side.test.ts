@@ -1,9 +1,9 @@
 import type { Finished } from '../../src/connector/plug.ts';
 import type { ShippedMeta } from '../../src/connector/shipped/state.ts';
+import { NO_HAZARDS } from '../../src/faults/hazards.ts';
 import { StatusCode } from '../../src/io/codes.ts';
 import { SHIPPED_MIX } from '../../src/sim/scenario.ts';
 import type { Emit } from '../../src/wire/machine.ts';
-import { NO_HAZARDS } from '../helpers/world.ts';
 import { type Canary, expectFound } from './canary.ts';
 import { plantInWorker } from './plant.ts';
 

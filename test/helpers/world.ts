@@ -4,25 +4,13 @@ import { type ChoicePolicy, IN_TURN } from '../../src/proxy/choose.ts';
 import { instantiateKernels } from '../../src/sim/load-kernels.ts';
 import { CHECK_PAGES, CHECK_SIZES, createWorldMemory, type WorldMemory } from '../../src/sim/memory.ts';
 import { type Run, runSeed } from '../../src/sim/run.ts';
-import { type Hazards, type Scenario, SHIPPED_MIX } from '../../src/sim/scenario.ts';
+import { type Scenario, SHIPPED_MIX } from '../../src/sim/scenario.ts';
 
 /** What tests that run whole clusters share. */
 
 export function newMemory(): WorldMemory {
   return createWorldMemory(instantiateKernels(readKernelBytes(), CHECK_PAGES), CHECK_SIZES);
 }
-
-export const NO_HAZARDS: Hazards = {
-  aborts: false,
-  drops: false,
-  duplicates: false,
-  reorders: false,
-  corruption: false,
-  strays: 'none',
-  crashes: false,
-  nic: [],
-  longDelays: false,
-};
 
 /** One P and one D with a single rank each, one queue pair, WRITE: where a story has one thread. */
 export const ONE_OF_EACH: Scenario = {

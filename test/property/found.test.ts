@@ -1,9 +1,10 @@
 import { describe, expect, test } from 'vitest';
+import { NO_HAZARDS } from '../../src/faults/hazards.ts';
 import { runSeed, runTape } from '../../src/sim/run.ts';
 import { type Scenario, SHIPPED_MIX } from '../../src/sim/scenario.ts';
 import { readTape } from '../../src/sim/tape.ts';
 import { plantInEffects } from '../canary/plant.ts';
-import { NO_HAZARDS, newMemory, ONE_OF_EACH, runConnector } from '../helpers/world.ts';
+import { newMemory, ONE_OF_EACH, runConnector } from '../helpers/world.ts';
 
 // What the property suite has found in the shipped connector, the scheduler and the judges, each shrunk.
 

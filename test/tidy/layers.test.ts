@@ -12,6 +12,7 @@ const ROWS: { readonly [folder: string]: number } = {
   proxy: 4,
   oracle: 5,
   trace: 5,
+  faults: 5,
   sim: 6,
   node: 6,
   explore: 7,

@@ -1,13 +1,19 @@
 import { describe, expect, test } from 'vitest';
 import { runCampaign } from '../../../src/explore/campaign.ts';
+import { NO_HAZARDS } from '../../../src/faults/hazards.ts';
+import {
+  NIC_FAULT_NAMES,
+  NIC_FAULTS,
+  type NicEffect,
+  type NicFaultName,
+} from '../../../src/faults/nic-faults.ts';
 import type { Fidelity } from '../../../src/io/engine/surprises.ts';
-import { FATE, type Fate } from '../../../src/sim/nic-fates.ts';
 import { runTape } from '../../../src/sim/run.ts';
 import type { RunResult } from '../../../src/sim/run-spec.ts';
-import { NIC_FAULTS, type NicFaultName, type Scenario, SHIPPED_MIX } from '../../../src/sim/scenario.ts';
+import { type Scenario, SHIPPED_MIX } from '../../../src/sim/scenario.ts';
 import { DRAW, type TapeEntry } from '../../../src/sim/tape.ts';
 import type { Goal } from '../../../src/wire/machine.ts';
-import { NO_HAZARDS, newMemory, ONE_OF_EACH } from '../../helpers/world.ts';
+import { newMemory, ONE_OF_EACH } from '../../helpers/world.ts';
 
 /** Each fault of the NIC hits the shipped connector, matters to somebody, and is survived on the sound engine. */
 
@@ -46,13 +52,16 @@ const BREAKS_THE_LIBRARY: { readonly [fault in NicFaultName]?: readonly string[]
 };
 
 describe('the shipped connector on the sound engine', () => {
-  test.each(NIC_FAULTS.filter((fault) => fault !== 'early'))('survives %s, and was hit by it', (fault) => {
-    const { findings, goals } = attack([fault], 1200);
-    expect(findings).toEqual([]);
-    expect(goals.get('request-completed')).toBeGreaterThan(1000);
-    const goal = LEADS_TO[fault];
-    if (goal !== undefined) expect(goals.get(goal)).toBeGreaterThan(20);
-  });
+  test.each(NIC_FAULT_NAMES.filter((fault) => fault !== 'early'))(
+    'survives %s, and was hit by it',
+    (fault) => {
+      const { findings, goals } = attack([fault], 1200);
+      expect(findings).toEqual([]);
+      expect(goals.get('request-completed')).toBeGreaterThan(1000);
+      const goal = LEADS_TO[fault];
+      if (goal !== undefined) expect(goals.get(goal)).toBeGreaterThan(20);
+    },
+  );
 
   test('cannot survive completions that come before the bytes, and the judges say so', () => {
     const { findings } = attack(['early'], 500);
@@ -86,7 +95,9 @@ const NOTIFIES: TapeEntry = { draw: DRAW.shape, actor: 0, kind: 13, object: 0, o
 /** The rank of P, and of D, in that topology. */
 const [P_RANK, D_RANK] = [2, 4];
 
-function fateOf(kind: number, object: number, value: Fate): TapeEntry {
+function fateOf(kind: number, object: number, effect: string): TapeEntry {
+  const effects: readonly NicEffect[] = NIC_FAULTS.flatMap((fault) => [...fault.effects]);
+  const { value } = effects.find(({ name }) => name === effect)!;
   return { draw: DRAW.nicFate, actor: P_RANK, kind, object, occurrence: 0, value };
 }
 
@@ -104,33 +115,33 @@ function steps({ record }: RunResult, text: string): { what: string; atMicros: n
 
 describe('a single fault', () => {
   test.each([
-    [FATE.error, 'RETRY_EXC_ERR'],
-    [FATE.localLength, 'LOC_LEN_ERR'],
-    [FATE.localProtection, 'LOC_PROT_ERR'],
-    [FATE.remoteAccess, 'REM_ACCESS_ERR'],
-    [FATE.remoteOperation, 'REM_OP_ERR'],
-    [FATE.notReadyTooLong, 'RNR_RETRY_EXC_ERR'],
-  ] as const)('of class %i is seen as %s, and the load is computed again', (fate, status) => {
+    ['error', 'RETRY_EXC_ERR'],
+    ['localLength', 'LOC_LEN_ERR'],
+    ['localProtection', 'LOC_PROT_ERR'],
+    ['remoteAccess', 'REM_ACCESS_ERR'],
+    ['remoteOperation', 'REM_OP_ERR'],
+    ['notReadyTooLong', 'RNR_RETRY_EXC_ERR'],
+  ] as const)('of class %s is seen as %s, and the load is computed again', (fate, status) => {
     const result = play([fateOf(0, 1, fate)]);
     expect(steps(result, `layer 0 (transfer 1): ${status}`)).toHaveLength(1);
     expect(result.goals.get('load-failed-recomputed')).toBe(1);
   });
 
   test('flushes what is behind it on its queue pair', () => {
-    const result = play([fateOf(0, 1, FATE.error)]);
+    const result = play([fateOf(0, 1, 'error')]);
     const flushed = '2 writes of layer 1 (transfer 1) from P0.r0 are flushed: their queue pair is broken';
     expect(steps(result, flushed)).toHaveLength(1);
     expect(steps(result, 'layer 1 (transfer 1): WR_FLUSH_ERR').length).toBeGreaterThan(0);
   });
 
   test('of a refused post is told without anything on the wire', () => {
-    const result = play([fateOf(0, 1, FATE.refused)]);
+    const result = play([fateOf(0, 1, 'refused')]);
     expect(steps(result, 'of layer 0 (transfer 1) from').map(({ what }) => what)).toEqual([]);
     expect(steps(result, 'has ended: status 13, ibv_post_send failed with 12')).toHaveLength(1);
   });
 
   test('of a partly refused post is told when the part that was posted has landed', () => {
-    const result = play([fateOf(0, 1, FATE.partlyRefused)]);
+    const result = play([fateOf(0, 1, 'partlyRefused')]);
     const [landed] = steps(result, 'FAULT partlyRefused: 1 writes of layer 0 (transfer 1)');
     const [drained] = steps(result, 'sees the completion of an empty write: SUCCESS');
     expect(drained!.atMicros).toBeGreaterThan(landed!.atMicros);
@@ -139,26 +150,26 @@ describe('a single fault', () => {
   });
 
   test('of a torn write lets pieces of one work request be seen, one by one', () => {
-    const pieces = steps(play([fateOf(0, 1, FATE.torn)]), 'FAULT torn');
+    const pieces = steps(play([fateOf(0, 1, 'torn')]), 'FAULT torn');
     expect(pieces.length).toBeGreaterThan(1);
     expect(new Set(pieces.map(({ atMicros }) => atMicros)).size).toBe(pieces.length);
   });
 
   test('of a completion queue takes the queue pair down, and all on it ends', () => {
-    const result = play([fateOf(0, 1, FATE.overflow)]);
+    const result = play([fateOf(0, 1, 'overflow')]);
     expect(steps(result, 'completion queue has overflowed')).toHaveLength(1);
     expect(steps(result, 'sees the completion of layer')).toEqual([]);
     expect(result.goals.get('load-failed-recomputed')).toBe(1);
   });
 
   test('of a key that is stale refuses the write and all that was posted with it', () => {
-    const result = play([fateOf(0, 1, FATE.staleKey)]);
+    const result = play([fateOf(0, 1, 'staleKey')]);
     expect(steps(result, 'layer 0 (transfer 1): REM_ACCESS_ERR')).toHaveLength(1);
     expect(result.goals.get('load-failed-recomputed')).toBe(1);
   });
 
   test('of a receiver that is not ready holds up the work behind the notification', () => {
-    const [plain, late] = [play([NOTIFIES]), play([NOTIFIES, fateOf(1000, 0, FATE.notReady)])];
+    const [plain, late] = [play([NOTIFIES]), play([NOTIFIES, fateOf(1000, 0, 'notReady')])];
     const landings = (result: RunResult): number[] =>
       steps(result, 'of layer 1 (transfer 1) from P0.r0 land here').map(({ atMicros }) => atMicros);
     expect(landings(late)[0]! - landings(plain)[0]!).toBeGreaterThan(1900);
@@ -182,7 +193,7 @@ describe('a single fault', () => {
 
   test('may be any number of a tape; one that a post does not know is no fault', () => {
     expect(D_RANK).toBeGreaterThan(P_RANK);
-    const result = play([fateOf(0, 1, 77 as Fate)]);
+    const result = play([{ ...fateOf(0, 1, 'error'), value: 77 }]);
     expect(result.goals.get('load-failed-recomputed') ?? 0).toBe(0);
   });
 });
