@@ -3,61 +3,85 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, describe, expect, test } from 'vitest';
 import { HAUL_MOVES, LEASE_MOVES, SESSION_MOVES } from '../../../src/connector/shipped/moves.ts';
 import { FLOW_MOVES } from '../../../src/proxy/proxy.ts';
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
-const PAGE = join(ROOT, 'docs/PROTOCOL.md');
-
-function generator(...args: string[]): { status: number | null; stderr: string } {
-  const script = join(ROOT, 'scripts/generate-protocol.mjs');
-  const run = spawnSync(process.execPath, ['--import', 'tsx', script, ...args], {
-    cwd: ROOT,
-    encoding: 'utf8',
-  });
-  return { status: run.status, stderr: run.stderr };
+interface Page {
+  readonly name: string;
+  readonly generator: string;
+  /** A cell of a generated table, and what it does not say. */
+  readonly cell: string;
+  readonly wrong: string;
 }
 
-describe('docs/PROTOCOL.md', () => {
-  const folder = mkdtempSync(join(tmpdir(), 'moriarty-docs-'));
-  const copy = join(folder, 'PROTOCOL.md');
-  let page = '';
+const PAGES: readonly Page[] = [
+  {
+    name: 'PROTOCOL.md',
+    generator: 'generate-protocol.mjs',
+    cell: '| Waiting | Moving |',
+    wrong: '| Waiting | Closed |',
+  },
+  {
+    name: 'SIMULATOR.md',
+    generator: 'generate-simulator.mjs',
+    cell: 'it comes twice',
+    wrong: 'it comes three times',
+  },
+];
 
-  beforeAll(() => {
-    page = readFileSync(PAGE, 'utf8');
-  });
+function read(name: string): string {
+  return readFileSync(join(ROOT, 'docs', name), 'utf8');
+}
+
+describe.each(PAGES)('docs/$name', ({ name, generator, cell, wrong }) => {
+  const folder = mkdtempSync(join(tmpdir(), 'moriarty-docs-'));
+  const copy = join(folder, name);
+  const page = read(name);
   afterAll(() => rmSync(folder, { recursive: true }));
 
+  function generate(...args: string[]): { status: number | null; stderr: string } {
+    const script = join(ROOT, 'scripts', generator);
+    const run = spawnSync(process.execPath, ['--import', 'tsx', script, ...args], {
+      cwd: ROOT,
+      encoding: 'utf8',
+    });
+    return { status: run.status, stderr: run.stderr };
+  }
+
   test('is what the generator makes of the tables of today', () => {
-    expect(generator('--check')).toEqual({ status: 0, stderr: '' });
+    expect(generate('--check')).toEqual({ status: 0, stderr: '' });
   });
 
   test('is called stale when one cell of a table differs, and mended by a run', () => {
-    writeFileSync(copy, page.replace('| Waiting | Moving |', '| Waiting | Closed |'));
-    const stale = generator('--check', copy);
+    expect(page).toContain(cell);
+    writeFileSync(copy, page.replace(cell, wrong));
+    const stale = generate('--check', copy);
     expect(stale.status).toBe(1);
     expect(stale.stderr).toContain('is stale');
-    expect(generator('--write', copy)).toEqual({ status: 0, stderr: '' });
+    expect(generate('--write', copy)).toEqual({ status: 0, stderr: '' });
     expect(readFileSync(copy, 'utf8')).toBe(page);
   });
 
   test('is not called stale for what people wrote around the generated part', () => {
     writeFileSync(copy, `# Another heading\n\n${page}\nA last word.\n`);
-    expect(generator('--check', copy)).toEqual({ status: 0, stderr: '' });
+    expect(generate('--check', copy)).toEqual({ status: 0, stderr: '' });
   });
 
   test('cannot be generated without its marks', () => {
     writeFileSync(copy, '# Nothing\n');
-    expect(generator('--check', copy).status).toBe(2);
+    expect(generate('--check', copy).status).toBe(2);
   });
+});
 
+describe('docs/PROTOCOL.md', () => {
   test.each([
     ['haul', HAUL_MOVES],
     ['lease', LEASE_MOVES],
     ['session', SESSION_MOVES],
     ['flow', FLOW_MOVES],
   ])('has a row for every phase of the %s table', (_, table) => {
-    for (const phase of Object.keys(table)) expect(page).toContain(`\n| ${phase} |`);
+    for (const phase of Object.keys(table)) expect(read('PROTOCOL.md')).toContain(`\n| ${phase} |`);
   });
 });
