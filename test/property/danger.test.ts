@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { readReplayText } from '../../src/explore/replay-line.ts';
+import { NO_HAZARDS } from '../../src/faults/hazards.ts';
 import { landHead } from '../../src/io/verbs-land.ts';
 import type { SimQueuePair, VerbsSim } from '../../src/io/verbs-sim.ts';
 import { isPosting } from '../../src/sim/nic-batches.ts';
@@ -8,7 +9,7 @@ import { findPending, type Pending } from '../../src/sim/nic-danger.ts';
 import { NicSide } from '../../src/sim/nic-side.ts';
 import { runSeed, runTape } from '../../src/sim/run.ts';
 import { type Scenario, SHIPPED_MIX } from '../../src/sim/scenario.ts';
-import { NO_HAZARDS, newMemory, ONE_OF_EACH } from '../helpers/world.ts';
+import { newMemory, ONE_OF_EACH } from '../helpers/world.ts';
 
 // What the judges take for "can still land" is what can: after every step it is compared with the queues themselves, by
 // landing a copy of all of them; and what lands had been in danger ever since it was posted.
