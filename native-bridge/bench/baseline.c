@@ -1,9 +1,12 @@
 // What a C program gets out of the same provider in the same way: two endpoints in one process, one thread that posts
 // and polls both completion queues, delivery-complete writes, the same sizes and windows as src/cli/bench/native.ts.
 //
-//   baseline <provider> <bytes of an operation> <operations of a batch> <batches under way> <batches>
+//   baseline <provider>
 //
-// prints {"seconds": of all batches, "postMicros": median of posting one batch with nothing else under way}.
+// opens once, and then times a round for each line of its input,
+//   <bytes of an operation> <operations of a batch> <batches under way> <batches> <batches posted alone>
+// and answers with a line: {"seconds": of all batches, "cpuSeconds": the process's meanwhile, "waitedSeconds": in which it
+// could run and had no core, in the whole round, "postMicros": median of posting one batch with nothing else under way}. Between rounds it sleeps.
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
@@ -14,9 +17,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <time.h>
 
-enum { POSTS = 200 };
+enum { POSTS_MAX = 10000 };
 
 static struct fid_cq *initiator_queue, *target_queue;
 static struct fid_ep *initiator, *target;
@@ -57,16 +61,86 @@ static int by_size(const void *left, const void *right) {
   return (a > b) - (a < b);
 }
 
-int main(int argc, char **argv) {
-  if (argc != 6) {
-    fprintf(stderr, "usage: baseline <provider> <bytes> <operations> <window> <batches>\n");
-    return 2;
-  }
-  const char *provider = argv[1];
-  const size_t bytes = strtoul(argv[2], NULL, 10), operations = strtoul(argv[3], NULL, 10);
-  const size_t window = strtoul(argv[4], NULL, 10) * operations, total = strtoul(argv[5], NULL, 10) * operations;
-  const int loopback = strncmp(provider, "tcp", 3) == 0;
+struct round {
+  size_t bytes, operations, window, total, posts;
+};
 
+static uint8_t *memory;
+static const size_t half = 32u << 20;
+static fi_addr_t peer;
+static void *descriptor;
+static uint64_t there, key;
+
+static double cpu_seconds(void) {
+  struct rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  return (double)usage.ru_utime.tv_sec + (double)usage.ru_stime.tv_sec + (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6;
+}
+
+// Of its one thread: time in which it was ready and no core was free.
+static double waited_seconds(void) {
+  unsigned long long ran, waited = 0;
+  FILE *file = fopen("/proc/self/schedstat", "r");
+  if (file == NULL) check(-FI_ENOSYS, "/proc/self/schedstat");
+  if (fscanf(file, "%llu %llu", &ran, &waited) != 2) check(-FI_ENOSYS, "/proc/self/schedstat");
+  fclose(file);
+  return (double)waited * 1e-9;
+}
+
+static ssize_t write_at(size_t at, size_t bytes) {
+  return fi_write(initiator, memory + at, bytes, descriptor, peer, there + at, key, NULL);
+}
+
+// Seconds until all operations have ended.
+static double move(const struct round *round) {
+  const size_t places = half / round->bytes;
+  const double started = now();
+  for (size_t posted = 0, ended = 0; ended < round->total;) {
+    while (posted < round->total && posted - ended < round->window) {
+      const ssize_t answer = write_at(posted % places * round->bytes, round->bytes);
+      if (answer == -FI_EAGAIN) break;
+      check(answer, "fi_write");
+      posted++;
+    }
+    ended += reap();
+  }
+  return now() - started;
+}
+
+// Median microseconds of posting one batch with nothing else under way.
+static double post_alone(const struct round *round) {
+  static double posts[POSTS_MAX];
+  const size_t places = half / round->bytes;
+  for (size_t each = 0; each < round->posts; each++) {
+    size_t ended = 0;
+    const double started = now();
+    for (size_t i = 0; i < round->operations; i++) {
+      ssize_t answer;
+      while ((answer = write_at(i % places * round->bytes, round->bytes)) == -FI_EAGAIN) ended += reap();
+      check(answer, "fi_write");
+    }
+    posts[each] = (now() - started) * 1e6;
+    while (ended < round->operations) ended += reap();
+  }
+  qsort(posts, round->posts, sizeof *posts, by_size);
+  return round->posts > 0 ? posts[round->posts / 2] : 0;
+}
+
+static void serve(const struct round *round) {
+  const double waited = waited_seconds(), cpu = cpu_seconds();
+  const double seconds = move(round);
+  const double cpu_after = cpu_seconds();
+  const double micros = post_alone(round);
+  const double waited_after = waited_seconds();
+  for (size_t at = 0; at < half; at += 4096)
+    if (memory[half + at] != 1) check(-FI_EOTHER, "the bytes");
+  printf("{\"seconds\": %.9f, \"cpuSeconds\": %.6f, \"waitedSeconds\": %.9f, \"postMicros\": %.3f}\n", seconds, cpu_after - cpu,
+         waited_after - waited, micros);
+  fflush(stdout);
+}
+
+static void open_all(const char *provider) {
+  const int loopback = strncmp(provider, "tcp", 3) == 0;
   struct fi_info *hints = fi_allocinfo(), *info;
   hints->caps = FI_RMA | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
   hints->ep_attr->type = FI_EP_RDM;
@@ -88,63 +162,36 @@ int main(int argc, char **argv) {
   open_endpoint(domain, info, av, &initiator, &initiator_queue);
   uint8_t name[512];
   size_t name_bytes = sizeof name;
-  fi_addr_t peer;
   check(fi_getname(&target->fid, name, &name_bytes), "fi_getname");
   if (fi_av_insert(av, name, 1, &peer, 0, NULL) != 1) check(-FI_EADDRNOTAVAIL, "fi_av_insert");
 
-  const size_t half = 32u << 20;
   // As the engine does: huge pages, where there are any to be had.
-  uint8_t *memory = aligned_alloc(2u << 20, 2 * half);
+  memory = aligned_alloc(2u << 20, 2 * half);
   madvise(memory, 2 * half, MADV_HUGEPAGE);
   memset(memory, 1, 2 * half);
   struct fid_mr *local, *remote;
   const uint64_t access = FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
   check(fi_mr_reg(domain, memory, half, access, 0, 1, 0, &local, NULL), "fi_mr_reg");
   check(fi_mr_reg(domain, memory + half, half, access, 0, 2, 0, &remote, NULL), "fi_mr_reg");
-  const uint64_t there = info->domain_attr->mr_mode & FI_MR_VIRT_ADDR ? (uint64_t)(uintptr_t)(memory + half) : 0;
-  void *descriptor = fi_mr_desc(local);
-  const uint64_t key = fi_mr_key(remote);
-  const size_t places = half / bytes;
+  there = info->domain_attr->mr_mode & FI_MR_VIRT_ADDR ? (uint64_t)(uintptr_t)(memory + half) : 0;
+  descriptor = fi_mr_desc(local);
+  key = fi_mr_key(remote);
+}
 
-  size_t posted = 0, ended = 0;
-  // The first operation makes the two ends know each other; then a round to warm up, then the one that counts.
-  double seconds = 0;
-  for (int round = 0; round < 2; round++) {
-    const double started = now();
-    for (posted = ended = 0; ended < total;) {
-      while (posted < total && posted - ended < window) {
-        const size_t at = posted % places * bytes;
-        const ssize_t answer = fi_write(initiator, memory + at, bytes, descriptor, peer, there + at, key, NULL);
-        if (answer == -FI_EAGAIN) break;
-        check(answer, "fi_write");
-        posted++;
-      }
-      ended += reap();
-    }
-    seconds = now() - started;
+int main(int argc, char **argv) {
+  if (argc != 2) {
+    fprintf(stderr, "usage: baseline <provider>\n");
+    return 2;
   }
-
-  double posts[POSTS];
-  for (int round = 0; round < POSTS; round++) {
-    const double started = now();
-    for (size_t i = 0; i < operations; i++) {
-      const size_t at = i % places * bytes;
-      ssize_t answer;
-      while ((answer = fi_write(initiator, memory + at, bytes, descriptor, peer, there + at, key, NULL)) == -FI_EAGAIN) ended += reap();
-      check(answer, "fi_write");
-    }
-    posts[round] = (now() - started) * 1e6;
-    posted += operations;
-    while (ended < posted) ended += reap();
+  open_all(argv[1]);
+  struct round round;
+  while (scanf("%zu %zu %zu %zu %zu", &round.bytes, &round.operations, &round.window, &round.total, &round.posts) == 5) {
+    if (round.bytes == 0 || round.bytes > half || round.operations == 0 || round.posts > POSTS_MAX) return 2;
+    round.window *= round.operations;
+    round.total *= round.operations;
+    serve(&round);
   }
-  qsort(posts, POSTS, sizeof *posts, by_size);
-
-  for (size_t at = 0; at < half; at += 4096)
-    if (memory[half + at] != 1) check(-FI_EOTHER, "the bytes");
-  printf("{\"seconds\": %.9f, \"postMicros\": %.3f}\n", seconds, posts[POSTS / 2]);
   fi_close(&initiator->fid);
   fi_close(&target->fid);
-  fi_close(&local->fid);
-  fi_close(&remote->fid);
   return 0;
 }

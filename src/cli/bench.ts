@@ -14,7 +14,7 @@ interface BenchFlags {
 }
 
 /** A suite measures and judges its own figures. */
-export type Suite = (rounds: number) => Figure[];
+export type Suite = (rounds: number) => Figure[] | Promise<Figure[]>;
 
 type Suites = Readonly<Record<string, Suite>>;
 
@@ -31,24 +31,34 @@ export function addBench(program: Command, finish: (code: number) => void, suite
         .default(7),
     )
     .option('--json', 'one JSON document on standard output')
-    .action((name: string, flags: BenchFlags) => finish(bench(suites, name, flags)));
+    .action((name: string, flags: BenchFlags) => {
+      const figures = suiteOf(suites, name)(flags.rounds);
+      if (!(figures instanceof Promise)) return finish(show(figures, flags));
+      return figures.then((measured) => finish(show(measured, flags)));
+    });
 }
 
-function bench(suites: Suites, name: string, flags: BenchFlags): number {
+function suiteOf(suites: Suites, name: string): Suite {
   const suite = Object.hasOwn(suites, name) ? suites[name] : undefined;
   if (suite === undefined)
     throw new UsageError(
       'SUITE',
       `${JSON.stringify(name)} is not a suite; use one of: ${Object.keys(suites).join(', ')}`,
     );
-  const figures = suite(flags.rounds);
+  return suite;
+}
+
+function show(figures: readonly Figure[], flags: BenchFlags): number {
   if (flags.json) printJson({ figures });
   else for (const line of showFigures(figures)) print(line);
   return figures.every((figure) => figure.holds) ? EXIT.fine : EXIT.violation;
 }
 
 function showFigures(figures: readonly Figure[]): string[] {
-  return figures.map(({ name, value, unit, against, ratio, floor, holds }) => {
-    return `${holds ? 'holds ' : 'MISSED'} ${name}: ${value} ${unit}; ${ratio} against ${against}, bound ${floor}`;
+  return figures.map(({ name, value, unit, against, ratio, floor, holds, note }) => {
+    const more = note === undefined ? '' : `; ${note}`;
+    if (Number.isNaN(ratio)) return `MISSED ${name}: not measured${more}`;
+    const verdict = holds ? 'holds ' : 'MISSED';
+    return `${verdict} ${name}: ${value} ${unit}; ${ratio} against ${against}, bound ${floor}${more}`;
   });
 }

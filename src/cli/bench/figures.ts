@@ -9,6 +9,8 @@ export interface Figure {
   /** The bound on the ratio. */
   readonly floor: number;
   readonly holds: boolean;
+  /** How it was measured, or why it was not. */
+  readonly note?: string;
 }
 
 /** Whether a ratio must reach its floor or stay below it. */

@@ -122,6 +122,13 @@ describe('the command', () => {
     expect(printed.lines.map((line) => line.slice(0, 11))).toEqual(['holds  copy', 'MISSED copy']);
   });
 
+  test('says that a figure was not measured, and why, and exits with 1', () => {
+    const note = 'in 9 of 9 rounds a thread waited for a core';
+    const none = { ...figure('copy', Number.NaN, 'GB/s', 'C', Number.NaN, 'atLeast', 0.9), note };
+    expect(run(() => [none], 'stub')).toBe(1);
+    expect(printed.lines).toEqual([`MISSED copy: not measured; ${note}`]);
+  });
+
   test('knows its suites, kv among them', () => {
     expect(() => run(() => [], 'nothing')).toThrow(UsageError);
     const program = new Command();
