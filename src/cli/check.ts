@@ -23,11 +23,12 @@ import type { NativeProvider } from '../node/native-fabric.ts';
 import { INVARIANTS } from '../oracle/verdict.ts';
 import { PAGE, timeline } from '../report/timeline.ts';
 import type { WorldMemory } from '../sim/memory.ts';
-import type { RunOptions } from '../sim/run.ts';
+import { connectorName, type RunOptions, SEED_FROM_MAX } from '../sim/run.ts';
 import { AS_WRITTEN_MIX, type Scenario, SHIPPED_MIX } from '../sim/scenario.ts';
 import { type TapeEntry, tapeRows } from '../sim/tape.ts';
 import { type BackendName, backendOption, openBackend, providerOption } from './backend.ts';
-import { checkMemory, readText } from './harness.ts';
+import { readText } from './files.ts';
+import { checkMemory } from './harness.ts';
 import { exitOf, type HarnessPage, harnessAsJson, showHarnessFailures } from './harness-report.ts';
 import { exitUnless, type Interruption, inSlices, showInterruption, watchSignals } from './interruption.ts';
 import { duration, refuseClash, wholeNumber } from './options.ts';
@@ -55,7 +56,10 @@ const SEEDS_DEFAULT = 2_000;
 export function addCheck(program: Command, finish: (code: number) => void): void {
   program
     .command('check')
-    .argument('[scenario]', `a scenario file (JSON), or one of: ${SCENARIO_NAMES.join(', ')}`)
+    .argument(
+      '[scenario]',
+      `a scenario file (JSON; - for standard input), or one of: ${SCENARIO_NAMES.join(', ')}`,
+    )
     .description('run many schedules and report each kind of failure, shrunk, with the line that replays it')
     .addOption(new Option('--mode <mode>', 'who moves the KV').choices(['read', 'write', 'both']))
     .addOption(
@@ -83,7 +87,7 @@ export function addCheck(program: Command, finish: (code: number) => void): void
         .argParser(duration)
         .conflicts('seeds'),
     )
-    .addOption(new Option('--seed <n>', 'the first seed').argParser(wholeNumber(0, 2 ** 40)).default(0))
+    .addOption(new Option('--seed <n>', 'the first seed').argParser(wholeNumber(0, SEED_FROM_MAX)).default(0))
     .option('--first', 'stop at the first violation')
     .addOption(backendOption())
     .addOption(providerOption())
@@ -146,7 +150,7 @@ export async function reportsOf(
     return true;
   });
   for (const finding of findings.slice(reports.length))
-    reports.push(asFound(scenario, finding, 'the run was interrupted'));
+    reports.push(asFound(scenario, finding, {}, 'the run was interrupted'));
   for (const report of reports) addHarnessFailures(harness, report.harness);
   return reports;
 }
@@ -191,7 +195,7 @@ export function scenarioOf(file: string | undefined, flags: ScenarioFlags): Scen
 }
 
 function readScenarioFile(path: string): Scenario {
-  const text = readText(path);
+  const text = readText(path, 'scenario');
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -235,12 +239,12 @@ export function reportOf(
   options: RunOptions = {},
 ): FindingReport {
   const { seed, violation } = finding;
-  const found = asFound(scenario, finding, 'the harness failed over it');
+  const found = asFound(scenario, finding, options, 'the harness failed over it');
   try {
     const shrunk = shrinkSeed(memory, scenario, seed, violation, options);
     const { entries: tape, result, harness } = shrunk;
     if (result.violation === null) return { ...found, shrunk, harness };
-    const replay = `npx moriarty replay ${replayLine({ scenario, source: { tape }, digest: result.digest })}`;
+    const replay = `npx moriarty replay ${replayLine({ scenario, source: { tape }, digest: result.digest, connector: result.connector })}`;
     const lines = timeline(result.record, PAGE);
     return { finding, shrunk, whyNot: null, tape, replay, lines, harness };
   } catch (error) {
@@ -250,14 +254,15 @@ export function reportOf(
 }
 
 /** A finding with the line that runs its seed. */
-function asFound(scenario: Scenario, finding: Finding, whyNot: string): FindingReport {
+function asFound(scenario: Scenario, finding: Finding, options: RunOptions, whyNot: string): FindingReport {
   const { seed } = finding;
+  const connector = connectorName(scenario, options);
   return {
     finding,
     shrunk: null,
     whyNot,
     tape: [],
-    replay: `npx moriarty replay ${replayLine({ scenario, source: { seed }, digest: '' })}`,
+    replay: `npx moriarty replay ${replayLine({ scenario, source: { seed }, digest: '', connector })}`,
     lines: [],
     harness: noHarnessFailures(),
   };

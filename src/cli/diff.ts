@@ -2,6 +2,7 @@ import { type Command, Option } from 'commander';
 import { advanceDiff, type Diff, type DiffOutcome, type DiffSeed, newDiff } from '../explore/diff.ts';
 import { SCENARIO_NAMES } from '../explore/scenario-file.ts';
 import type { NativeProvider } from '../node/native-fabric.ts';
+import { SEED_FROM_MAX } from '../sim/run.ts';
 import { createWasmFabric } from '../sim/wasm-fabric.ts';
 import { fabricOfRuns, openNative, providerOption } from './backend.ts';
 import { scenarioOf } from './check.ts';
@@ -22,7 +23,10 @@ interface DiffFlags {
 export function addDiff(program: Command, finish: (code: number) => void): void {
   program
     .command('diff')
-    .argument('[scenario]', `a scenario file (JSON), or one of: ${SCENARIO_NAMES.join(', ')}`)
+    .argument(
+      '[scenario]',
+      `a scenario file (JSON; - for standard input), or one of: ${SCENARIO_NAMES.join(', ')}`,
+    )
     .description(
       'run each seed with its bytes moved by the kernels and by the native backend; exits 1 when a schedule, a status or a byte differs',
     )
@@ -30,7 +34,7 @@ export function addDiff(program: Command, finish: (code: number) => void): void 
     .addOption(
       new Option('--seeds <n>', 'schedules to run on each').argParser(wholeNumber(1, 1e9)).default(200),
     )
-    .addOption(new Option('--seed <n>', 'the first seed').argParser(wholeNumber(0, 2 ** 40)).default(0))
+    .addOption(new Option('--seed <n>', 'the first seed').argParser(wholeNumber(0, SEED_FROM_MAX)).default(0))
     .addOption(providerOption())
     .option('--json', 'one JSON document on standard output')
     .action(async (file: string | undefined, flags: DiffFlags) => finish(await diff(file, flags)));

@@ -19,7 +19,7 @@ export function exitOf(violations: number, { count }: HarnessFailures): number {
 
 function replayOf({ seed, tape }: HarnessFailure, { scenario, flags }: HarnessPage): string {
   const source = tape === null && seed !== null ? { seed } : { tape: tape ?? [] };
-  return `npx moriarty replay ${replayLine({ scenario, source, digest: '' })}${flags}`;
+  return `npx moriarty replay ${replayLine({ scenario, source, digest: '', connector: scenario.connector })}${flags}`;
 }
 
 const DURING: { readonly [D in HarnessFailure['during']]: string } = {

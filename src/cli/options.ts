@@ -5,7 +5,7 @@ import { UsageError } from '../base/failure.ts';
 
 export function wholeNumber(least: number, most: number): (text: string) => number {
   return (text) => {
-    const value = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
+    const value = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN;
     if (!(value >= least && value <= most))
       throw new InvalidArgumentError(`It must be an integer from ${least} to ${most}.`);
     return value;

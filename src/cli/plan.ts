@@ -1,10 +1,10 @@
-import { existsSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { type Command, Option } from 'commander';
 import { UsageError } from '../base/failure.ts';
 import { NICS } from '../io/profiles.ts';
 import { planPicture } from '../report/plan-picture.ts';
 import { planText } from '../report/plan-text.ts';
-import { readText } from './harness.ts';
+import { readText, writeWhole } from './files.ts';
 import { wholeNumber } from './options.ts';
 import { EXIT, print, printJson } from './output.ts';
 import { planOf } from './plan/compute.ts';
@@ -65,7 +65,7 @@ export function addPlan(program: Command, finish: (code: number) => void): void 
     .addOption(
       new Option(
         '--model <name>',
-        `a config.json, or one of: ${MODEL_NAMES.join(', ')}`,
+        `a config.json (- for standard input), or one of: ${MODEL_NAMES.join(', ')}`,
       ).makeOptionMandatory(),
     )
     .addOption(new Option('--prefill <side>', 'shape of P, such as tp=8,block=16').default('tp=1'))
@@ -108,27 +108,10 @@ function plan(flags: PlanFlags): number {
 function modelOf(source: string): ModelSpec {
   const named = modelByName(source);
   if (named !== undefined) return named;
-  if (!existsSync(source) && !/[./\\]/.test(source))
+  if (source !== '-' && !existsSync(source) && !/[./\\]/.test(source))
     throw new UsageError(
       'MODEL',
       `${JSON.stringify(source)} is neither a file nor a known model; use a config.json or one of ${MODEL_NAMES.join(', ')}`,
     );
-  return readModelConfig(readText(source), source);
-}
-
-/** Writes a file whole or not at all; a link stays one. @throws UsageError FILE */
-function writeWhole(path: string, text: string): void {
-  let draft = '';
-  try {
-    const target = existsSync(path) ? realpathSync(path) : path;
-    if (existsSync(target) && !statSync(target).isFile())
-      throw new UsageError('FILE', `${path}: cannot be written: it is no file`);
-    draft = `${target}.${process.pid}.tmp`;
-    writeFileSync(draft, text, { flag: 'wx' });
-    renameSync(draft, target);
-  } catch (error) {
-    if (draft !== '') rmSync(draft, { force: true });
-    if (error instanceof UsageError) throw error;
-    throw new UsageError('FILE', `${path}: cannot be written: ${(error as Error).message}`);
-  }
+  return readModelConfig(readText(source, 'model'), source);
 }

@@ -1,5 +1,9 @@
+import { existsSync } from 'node:fs';
 import type { Command } from 'commander';
-import { isReplayLine, readReplayLine, readReplayText } from '../explore/replay-line.ts';
+import { UsageError } from '../base/failure.ts';
+import { hasReplayLine } from '../explore/pasted.ts';
+import { type Replay, readReplay } from '../explore/replay-line.ts';
+import { CONNECTOR_NAMES } from '../explore/scenario-file.ts';
 import type { NativeProvider } from '../node/native-fabric.ts';
 import { INVARIANTS } from '../oracle/verdict.ts';
 import { PAGE, timeline } from '../report/timeline.ts';
@@ -7,7 +11,8 @@ import { runSeed, runTape } from '../sim/run.ts';
 import type { RunResult } from '../sim/run-spec.ts';
 import { tapeRows } from '../sim/tape.ts';
 import { type BackendName, backendOption, openBackend, providerOption } from './backend.ts';
-import { checkMemory, readText } from './harness.ts';
+import { readText } from './files.ts';
+import { checkMemory } from './harness.ts';
 import { complain, EXIT, print, printJson } from './output.ts';
 
 interface ReplayFlags {
@@ -21,19 +26,42 @@ export function addReplay(program: Command, finish: (code: number) => void): voi
   program
     .command('replay')
     .argument(
-      '<line-or-file>',
-      'a replay line (mor1....), or a JSON file with version, scenario, and seed or tape',
+      '<line-or-file...>',
+      'a replay line (mor1....) with or without what was printed around it, or a file that holds one (a log, or JSON with version, scenario, and seed or tape), or - for standard input',
     )
     .description('run one schedule again, byte for byte, and tell its story')
     .addOption(backendOption())
     .addOption(providerOption())
     .option('--full', 'every step, not the page that matters')
     .option('--json', 'one JSON document on standard output')
-    .action((source: string, flags: ReplayFlags) => finish(replay(source, flags)));
+    .action((words: string[], flags: ReplayFlags) => finish(replay(words, flags)));
 }
 
-function replay(source: string, flags: ReplayFlags): number {
-  const told = isReplayLine(source) ? readReplayLine(source) : readReplayText(readText(source), source);
+/**
+ * What the arguments say: one file, or a line and the words around it, as the shell has split them.
+ *
+ * @throws UsageError as readReplay and readText do; REPLAY-CONNECTOR for a connector that is not in this program.
+ */
+export function toldBy(words: readonly string[]): Replay {
+  const [first = ''] = words;
+  const text = words.join(' ');
+  const isPath = words.length === 1 && (existsSync(first) || !hasReplayLine(text));
+  if (!isPath && !hasReplayLine(text))
+    throw new UsageError(
+      'REPLAY-LINE',
+      `${words.length} arguments without a replay line: give one line or one file`,
+    );
+  const told = isPath ? readReplay(readText(first, 'replay'), first) : readReplay(text, 'the replay line');
+  if (told.connector !== told.scenario.connector)
+    throw new UsageError(
+      'REPLAY-CONNECTOR',
+      `the run was of connector ${JSON.stringify(told.connector)}, which is not in this program (it has ${CONNECTOR_NAMES.join(' and ')}): replay it through the library, readReplayLine and then runTape or runSeed with parts that make it`,
+    );
+  return told;
+}
+
+function replay(words: readonly string[], flags: ReplayFlags): number {
+  const told = toldBy(words);
   const memory = checkMemory();
   const backend = openBackend(flags, memory);
   const options = { record: true, ...backend.options };
@@ -55,7 +83,7 @@ function replay(source: string, flags: ReplayFlags): number {
   else printRun(result, flags.full ?? false);
   if (told.digest !== '' && told.digest !== digest) {
     complain(
-      `moriarty: REPLAY-DIGEST: the run's digest is ${digest}, the line says ${told.digest}: it was made by another version of the code, or the harness is not deterministic`,
+      `moriarty: REPLAY-DIGEST: the run's digest is ${digest}, the line says ${told.digest}: it was made by another version of the code or with a connector of somebody's own, was edited, or the harness is not deterministic`,
     );
     return EXIT.harness;
   }

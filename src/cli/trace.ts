@@ -12,7 +12,7 @@ import {
   type TraceSummary,
   tracePages,
 } from '../sim/trace-run.ts';
-import { readText } from './harness.ts';
+import { readText } from './files.ts';
 import { wholeNumber } from './options.ts';
 import { complain, EXIT, endProgress, print, printJson, showProgress, thousands } from './output.ts';
 
@@ -35,7 +35,7 @@ export function addTrace(program: Command, finish: (code: number) => void): void
     .command('trace')
     .argument(
       '[file]',
-      'a request trace in Mooncake format, one JSON object a line (default: a small one of our own)',
+      'a request trace in Mooncake format, one JSON object a line, or - for standard input (default: a small one of our own)',
     )
     .description('send a request trace through a simulated cluster, in time order, and sum it up')
     .addOption(
@@ -80,7 +80,7 @@ function trace(path: string, flags: TraceFlags): number {
 }
 
 export function traceFile(path: string, options: TraceOptions): { summary: TraceSummary; result: RunResult } {
-  const requests = readTrace(readText(path), path);
+  const requests = readTrace(readText(path, 'trace'), path);
   const pages = tracePages(requests, options);
   const onProgress = (ended: number): void => {
     if (ended % PROGRESS_EVERY === 0)

@@ -3,7 +3,7 @@ import { mix } from '../base/mix.ts';
 import type { Fabric } from '../io/fabric.ts';
 import { sameFailure, type Violation } from '../oracle/verdict.ts';
 import type { WorldMemory } from '../sim/memory.ts';
-import { type Parts, runSeed } from '../sim/run.ts';
+import { checkSeed, type Parts, runSeed, SEED_FROM_MAX } from '../sim/run.ts';
 import type { RunResult } from '../sim/run-spec.ts';
 import type { Scenario } from '../sim/scenario.ts';
 import { GOALS, type Goal } from '../wire/machine.ts';
@@ -84,6 +84,7 @@ export function advanceCampaign(
   campaign: Campaign,
   schedulesMax: number,
 ): boolean {
+  checkSeed(options.seedFrom, SEED_FROM_MAX);
   for (let done = 0; done < schedulesMax; done++) {
     if (isOver(options, campaign)) return false;
     const seed = options.seedFrom + campaign.schedules;

@@ -3,7 +3,7 @@ import { mix } from '../base/mix.ts';
 import type { Fabric } from '../io/fabric.ts';
 import type { Violation } from '../oracle/verdict.ts';
 import { digestMemory, type WorldMemory } from '../sim/memory.ts';
-import { runSeed } from '../sim/run.ts';
+import { checkSeed, runSeed, SEED_FROM_MAX } from '../sim/run.ts';
 import type { Scenario } from '../sim/scenario.ts';
 import {
   type HarnessFailures,
@@ -73,6 +73,7 @@ export function advanceDiff(
   diff: Diff,
   seedsMax: number,
 ): boolean {
+  checkSeed(options.seedFrom, SEED_FROM_MAX);
   for (let done = 0; done < seedsMax && diff.seeds < options.seeds; done++) {
     if (diff.seeds > 0 && diff.seeds % PROGRESS_EVERY === 0) options.onProgress?.(diff.seeds);
     diffSeed(sides, options.scenario, options.seedFrom + diff.seeds, diff);

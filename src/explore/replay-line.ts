@@ -1,8 +1,11 @@
 import { UsageError } from '../base/failure.ts';
+import { finish, mix } from '../base/mix.ts';
+import { describeValue } from '../base/thrown.ts';
 import { decodeUtf8, encodeUtf8 } from '../base/utf8.ts';
 import type { Scenario } from '../sim/scenario.ts';
 import { readTape, type TapeEntry, tapeRows } from '../sim/tape.ts';
-import { readScenario, scenarioByName } from './scenario-file.ts';
+import { findPasted, hasReplayLine, objectLength, PASTED_MAX, type PastedLine } from './pasted.ts';
+import { readScenario, SCENARIO_NAMES, scenarioByName } from './scenario-file.ts';
 
 /** One run, told in a line or a file: which scenario, which seed or tape, and the digest it had. */
 export interface Replay {
@@ -10,59 +13,145 @@ export interface Replay {
   readonly source: { readonly seed: number } | { readonly tape: readonly TapeEntry[] };
   /** '' when none was given: then nothing is compared. */
   readonly digest: string;
+  /** The connector that ran, as `result.connector` of a run tells it: the scenario's, or one of your own. */
+  readonly connector: string;
 }
 
-const PREFIX = 'mor1.';
+const FORM = 1;
+const PREFIX = `mor${FORM}.`;
 /** Far beyond any line that a shell passes on. */
 const LINE_CHARACTERS_MAX = 4_000_000;
+const NAME_CHARACTERS_MAX = 80;
 
 /** The scenario by its name when it is one of ours (but for what a flag may have changed), else whole. */
-export function replayObject(replay: Replay): Record<string, unknown> {
-  const { scenario, source, digest } = replay;
+function replayObject(replay: Replay): Record<string, unknown> {
+  const { scenario, source, digest, connector } = replay;
   const named = scenarioByName(scenario.name);
   const { mode, faults, engine } = scenario;
   const known =
     named !== undefined && JSON.stringify({ ...named, mode, faults, engine }) === JSON.stringify(scenario);
   return {
-    version: 1,
+    version: FORM,
     scenario: known ? scenario.name : scenario,
     ...(known ? { mode, faults } : {}),
     ...(known && engine !== named.engine ? { engine } : {}),
+    ...(connector === scenario.connector ? {} : { connector }),
     ...('seed' in source ? { seed: source.seed } : { tape: tapeRows(source.tape) }),
     digest,
   };
 }
 
+/** @throws UsageError REPLAY-FORM when it does not say which connector ran: the line would run another one. */
 export function replayLine(replay: Replay): string {
-  return PREFIX + toBase64Url(encodeUtf8(JSON.stringify(replayObject(replay))));
+  connectorOf({ ...replay }, 'a replay line', undefined);
+  const text = JSON.stringify(replayObject(replay));
+  return PREFIX + toBase64Url(encodeUtf8(`${text.slice(0, -1)},"sum":"${sumOf(text)}"}`));
 }
 
-export function isReplayLine(text: string): boolean {
-  return text.startsWith(PREFIX);
+/** Of the text without it: tells a line that was changed from one of another version. */
+function sumOf(text: string): string {
+  return finish(encodeUtf8(text).reduce((hash, byte) => mix(hash, byte), text.length))
+    .toString(16)
+    .padStart(8, '0');
 }
 
-/** @throws UsageError REPLAY-LINE when the line is cut off or changed. */
-export function readReplayLine(line: string): Replay {
-  if (line.length > LINE_CHARACTERS_MAX)
+/**
+ * A replay from what somebody pasted: the line, a log or mail that holds it, or the JSON object that it stands for.
+ *
+ * @throws UsageError as readReplayLine and readReplayText do.
+ */
+export function readReplay(text: string, where: string): Replay {
+  const isObject = /^\s*\{/.test(text);
+  if (isObject && isReplayObject(text)) return readReplayText(text, where);
+  if (isObject && !hasReplayLine(text)) return readReplayText(text, where);
+  return readReplayLine(text, where);
+}
+
+function isReplayObject(text: string): boolean {
+  return isJson(text) && Object.hasOwn(JSON.parse(text) as object, 'version');
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * The one replay line that a text holds.
+ *
+ * @throws UsageError REPLAY-LINE when there is none, when there are several different ones, or when it is cut off or changed.
+ */
+export function readReplayLine(text: string, where = 'the replay line'): Replay {
+  const lines = findPasted(text).map((line) => ({ ...line, read: decodeLine(line) }));
+  const [first] = lines;
+  if (first === undefined)
     throw new UsageError(
       'REPLAY-LINE',
-      `the replay line has ${line.length} characters, at most ${LINE_CHARACTERS_MAX} are read`,
+      `${where}: there is no replay line in it (${PREFIX} and what follows)`,
     );
-  const bytes = fromBase64Url(line.slice(PREFIX.length).trim());
-  const text = bytes === undefined ? undefined : decodeUtf8(bytes);
-  if (text === undefined)
+  if (lines.length > PASTED_MAX)
     throw new UsageError(
       'REPLAY-LINE',
-      `the replay line is damaged: it must be ${PREFIX} and then only letters, digits, - and _`,
+      `${where}: there are more than ${PASTED_MAX} replay lines in it; give one of them`,
     );
-  return readReplayText(text, 'the replay line');
+  const whole = lines.filter(({ read }) => read.damage === null);
+  const broken = lines.filter(
+    ({ read, characters }) =>
+      read.damage !== null && !whole.some((line) => line.characters.startsWith(characters)),
+  );
+  const [only] = [...new Set(whole.map(({ read }) => read.text))];
+  if (only === undefined) throw new UsageError('REPLAY-LINE', `${where} ${first.read.damage}`);
+  const others = [...whole.filter(({ read }) => read.text !== only), ...broken];
+  if (others.length > 0)
+    throw new UsageError(
+      'REPLAY-LINE',
+      `${where}: there are different replay lines in it (lines ${rowsOf(whole[0]!, others)}); give one of them`,
+    );
+  return readReplayText(only, where);
+}
+
+const ROWS_SHOWN = 5;
+
+function rowsOf(first: PastedLine, others: readonly PastedLine[]): string {
+  const rows = [...new Set([first, ...others].map(({ row }) => row))].sort((a, b) => a - b);
+  return rows.slice(0, ROWS_SHOWN).join(', ') + (rows.length > ROWS_SHOWN ? ', ...' : '');
+}
+
+type Decoded =
+  | { readonly text: string; readonly damage: null }
+  | { readonly text: ''; readonly damage: string };
+
+/** The JSON text that a line stands for, or what is wrong with it. */
+function decodeLine({ form, characters, wordEnds }: PastedLine): Decoded {
+  const damaged = (damage: string): Decoded => ({ text: '', damage });
+  if (form !== FORM)
+    return damaged(`is of form ${form}, this version reads ${FORM}: take the version that printed it`);
+  const bytes = fromBase64Url(characters.slice(0, LINE_CHARACTERS_MAX));
+  const length = objectLength(bytes);
+  if (length === undefined) {
+    const many =
+      wordEnds[0] === 0 ? 'after its prefix' : `or was changed within ${characters.length} characters`;
+    return damaged(`is cut off ${many}: copy it whole, from ${PREFIX} to its last character`);
+  }
+  const used = Math.ceil((length * 4) / 3);
+  const changed = damaged('was changed since it was printed: copy it again, from its source');
+  if (!wordEnds.includes(used)) return changed;
+  const text = decodeUtf8(bytes.subarray(0, length));
+  if (text === undefined || toBase64Url(encodeUtf8(text)) !== characters.slice(0, used)) return changed;
+  const sum = /,"sum":"([0-9a-f]{8})"\}$/.exec(text);
+  if (sum !== null && sumOf(`${text.slice(0, sum.index)}}`) !== sum[1]) return changed;
+  return isJson(text) ? { text, damage: null } : changed;
 }
 
 /** @throws UsageError REPLAY-JSON, REPLAY-FORM, SCENARIO-FORM or TAPE-FORM with the path of what is wrong. */
 export function readReplayText(text: string, where: string): Replay {
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = JSON.parse(text.replace(/^\ufeff/, ''));
   } catch (error) {
     throw new UsageError('REPLAY-JSON', `${where} is not JSON: ${(error as Error).message}`);
   }
@@ -72,15 +161,27 @@ export function readReplayText(text: string, where: string): Replay {
       `${where} must hold a JSON object with version, scenario, and seed or tape`,
     );
   const object = value as Record<string, unknown>;
-  if (object['version'] !== 1)
+  if (object['version'] !== FORM)
     throw new UsageError(
       'REPLAY-FORM',
-      `${where}: version must be 1, not ${JSON.stringify(object['version'])}`,
+      `${where}: version must be ${FORM}, not ${describeValue(object['version'])}; another one is read by the version that wrote it`,
     );
   const digest = object['digest'] ?? '';
   if (typeof digest !== 'string' || !/^([0-9a-f]{16})?$/.test(digest))
     throw new UsageError('REPLAY-FORM', `${where}: digest must be 16 hex digits`);
-  return { scenario: scenarioOf(object, where), source: sourceOf(object, where), digest };
+  const scenario = scenarioOf(object, where);
+  const connector = connectorOf(object, where, scenario.connector);
+  return { scenario, source: sourceOf(object, where), digest, connector };
+}
+
+function connectorOf(object: Record<string, unknown>, where: string, usual: string | undefined): string {
+  const connector = object['connector'] ?? usual;
+  if (typeof connector !== 'string' || connector === '' || connector.length > NAME_CHARACTERS_MAX)
+    throw new UsageError(
+      'REPLAY-FORM',
+      `${where}: connector must be the name of the one that ran (result.connector), at most ${NAME_CHARACTERS_MAX} characters`,
+    );
+  return connector;
 }
 
 function scenarioOf(object: Record<string, unknown>, where: string): Scenario {
@@ -88,7 +189,10 @@ function scenarioOf(object: Record<string, unknown>, where: string): Scenario {
   if (typeof scenario !== 'string') return readScenario(scenario, `${where}: scenario`);
   const named = scenarioByName(scenario);
   if (named === undefined)
-    throw new UsageError('REPLAY-FORM', `${where}: scenario ${JSON.stringify(scenario)} is not known`);
+    throw new UsageError(
+      'REPLAY-FORM',
+      `${where}: scenario ${describeValue(scenario)} is not known; it is one of ${SCENARIO_NAMES.join(', ')}, or a whole one`,
+    );
   const changes = {
     mode: mode ?? named.mode,
     faults: faults ?? named.faults,
@@ -117,19 +221,19 @@ function toBase64Url(bytes: Uint8Array): string {
   return text;
 }
 
-function fromBase64Url(text: string): Uint8Array | undefined {
-  const bytes: number[] = [];
+/** Characters must be of the alphabet; bits beyond the last whole byte are left out. */
+function fromBase64Url(text: string): Uint8Array {
+  const bytes = new Uint8Array(Math.floor((text.length * 3) / 4));
   let word = 0;
   let bits = 0;
+  let filled = 0;
   for (const character of text) {
-    const value = ALPHABET.indexOf(character);
-    if (value < 0) return undefined;
-    word = ((word << 6) | value) & 0xffffff;
+    word = ((word << 6) | ALPHABET.indexOf(character)) & 0xffffff;
     bits += 6;
     if (bits >= 8) {
       bits -= 8;
-      bytes.push((word >>> bits) & 0xff);
+      bytes[filled++] = (word >>> bits) & 0xff;
     }
   }
-  return Uint8Array.from(bytes);
+  return bytes;
 }

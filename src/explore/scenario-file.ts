@@ -1,10 +1,14 @@
 import { z } from 'zod';
 import { UsageError } from '../base/failure.ts';
+import { describeValue } from '../base/thrown.ts';
 import { HAZARDS, type Hazard, type Hazards } from '../faults/hazards.ts';
 import { FIDELITIES } from '../io/engine/surprises.ts';
 import { AS_WRITTEN_MIX, type Scenario, SHIPPED_MIX } from '../sim/scenario.ts';
 
 /** Scenarios from outside: every field is checked, and an error names its path in the file. */
+
+/** The connectors that this program has. */
+export const CONNECTOR_NAMES = ['shipped', 'as-written'] as const;
 
 const tpSizes = z.array(z.int().min(1).max(8)).min(1).max(8);
 const dpSizes = z.array(z.int().min(1).max(4)).min(1).max(4);
@@ -22,7 +26,7 @@ const hazards = z.strictObject(
 /** Bounds keep every cluster within the memory of a check and every run within seconds. */
 const scenario = z.strictObject({
   name: z.string().min(1).max(80),
-  connector: z.enum(['shipped', 'as-written']),
+  connector: z.enum(CONNECTOR_NAMES),
   faults: z.array(z.string().regex(/^F[1-8]$/)).max(8),
   mode: z.enum(['read', 'write', 'both']),
   prefillInstances: z.int().min(1).max(3),
@@ -57,6 +61,7 @@ const CELL_BYTES_MAX = 32;
 const LOOK_AHEAD_TOKENS = 3;
 
 export function readScenario(value: unknown, where: string): Scenario {
+  refuseForeign(value, where);
   const parsed = scenario.safeParse(value);
   if (!parsed.success) {
     const { path, message } = parsed.error.issues[0]!;
@@ -68,6 +73,17 @@ export function readScenario(value: unknown, where: string): Scenario {
   const checked: Scenario = parsed.data;
   refuseImpossible(checked, where);
   return checked;
+}
+
+/** Told by its name, since no change of the file can help. */
+function refuseForeign(value: unknown, where: string): void {
+  const connector =
+    typeof value === 'object' && value !== null && 'connector' in value ? value.connector : null;
+  if (typeof connector === 'string' && !CONNECTOR_NAMES.some((name) => name === connector))
+    throw new UsageError(
+      'SCENARIO-FORM',
+      `${where}: connector: ${describeValue(connector)} is not in this program, which has ${CONNECTOR_NAMES.join(' and ')}; one of your own runs through the library, with parts`,
+    );
 }
 
 function refuseImpossible(checked: Scenario, where: string): void {

@@ -1,4 +1,5 @@
 import { UsageError } from '../base/failure.ts';
+import { describeValue } from '../base/thrown.ts';
 
 /** One line of a request trace in Mooncake's format. */
 export interface TracedRequest {
@@ -17,26 +18,35 @@ export const TRACE_REQUESTS_MAX = 200_000;
 /** @throws UsageError TRACE-LINE or TRACE-EMPTY; `where` is the file's name, the text says the line. */
 export function readTrace(text: string, where: string): TracedRequest[] {
   const requests: TracedRequest[] = [];
-  const lines = text.split('\n');
-  lines.forEach((line, index) => {
-    if (line.trim() === '') return;
+  let number = 0;
+  for (const line of linesOf(text)) {
+    number++;
+    if (line.trim() === '') continue;
+    const place = `${where}:${number}`;
     if (requests.length === TRACE_REQUESTS_MAX)
-      throw new UsageError(
-        'TRACE-LINE',
-        `${where}:${index + 1}: more than ${TRACE_REQUESTS_MAX} requests; cut the trace`,
-      );
-    const request = readLine(line, `${where}:${index + 1}`);
+      throw new UsageError('TRACE-LINE', `${place}: more than ${TRACE_REQUESTS_MAX} requests; cut the trace`);
+    const request = readLine(line, place);
     const before = requests.at(-1);
     if (before !== undefined && request.timestampMillis < before.timestampMillis) {
       throw new UsageError(
         'TRACE-LINE',
-        `${where}:${index + 1}: timestamp ${request.timestampMillis} is before that of the line above, ${before.timestampMillis}; sort the trace by time`,
+        `${place}: timestamp ${request.timestampMillis} is before that of the line above, ${before.timestampMillis}; sort the trace by time`,
       );
     }
     requests.push(request);
-  });
+  }
   if (requests.length === 0) throw new UsageError('TRACE-EMPTY', `${where}: there is no request in it`);
   return requests;
+}
+
+/** One after the other: a list of them all would take many times the room of a text that is mostly line breaks. */
+function* linesOf(text: string): Generator<string> {
+  for (let from = 0; from <= text.length; ) {
+    const end = text.indexOf('\n', from);
+    const to = end < 0 ? text.length : end;
+    yield text.slice(from, to);
+    from = to + 1;
+  }
 }
 
 function readLine(line: string, where: string): TracedRequest {
@@ -78,7 +88,7 @@ function readNumber(
   if (!isInteger || (value as number) < least || (value as number) > most) {
     throw new UsageError(
       'TRACE-LINE',
-      `${where}: ${name} must be an integer from ${least} to ${Math.floor(most)}, not ${JSON.stringify(value)}`,
+      `${where}: ${name} must be an integer from ${least} to ${Math.floor(most)}, not ${describeValue(value)}`,
     );
   }
   return value as number;

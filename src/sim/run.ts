@@ -1,4 +1,6 @@
+import { UsageError } from '../base/failure.ts';
 import { finish, mix } from '../base/mix.ts';
+import { describeValue } from '../base/thrown.ts';
 import { asWritten, faultSet } from '../connector/as-written/index.ts';
 import type { Connector } from '../connector/plug.ts';
 import { shipped } from '../connector/shipped/index.ts';
@@ -43,14 +45,31 @@ export interface Run {
   readonly tape: Tape;
 }
 
-/** One schedule of a scenario, drawn from a seed. */
+/** Highest first seed of a campaign: as many again may follow. */
+export const SEED_FROM_MAX = 2 ** 52;
+
+/** @throws UsageError SEED */
+export function checkSeed(seed: unknown, most = Number.MAX_SAFE_INTEGER): void {
+  if (!Number.isSafeInteger(seed) || (seed as number) < 0 || (seed as number) > most)
+    throw new UsageError('SEED', `a seed is an integer from 0 to ${most}, not ${describeValue(seed)}`);
+}
+
+/** Where the draws of a schedule begin. Every bit of the seed counts; below 2^32 there is no high word to fold in. */
+export function rootOf(seed: number): number {
+  const high = Math.floor(seed / 0x1_0000_0000);
+  const low = mix(0x6b76, seed % 0x1_0000_0000);
+  return finish(high === 0 ? low : mix(low, high));
+}
+
+/** One schedule of a scenario, drawn from a seed. @throws UsageError SEED */
 export function runSeed(
   memory: WorldMemory,
   scenario: Scenario,
   seed: number,
   options: RunOptions = {},
 ): Run {
-  const mixed = finish(mix(0x6b76, seed));
+  checkSeed(seed);
+  const mixed = rootOf(seed);
   return run(
     memory,
     scenario,
@@ -82,6 +101,7 @@ function run(
   const { blockTokens, blocksPerEngine: blocks, batchTokensMax } = scenario;
   const { strays } = scenario.hazards;
   const setup = drawSetup(scenario, tape);
+  const given = options.parts?.();
   const result = runWorld({
     setup,
     layPrompts: () => setup.requests.map((request) => layPrompt(setup, request, blockTokens, memory)),
@@ -91,7 +111,7 @@ function run(
     nic: NICS.plain,
     fidelity: scenario.engine,
     fabric: options.fabric?.() ?? createWasmFabric(memory),
-    ...(options.parts ?? (() => partsOf(scenario)))(),
+    ...(given ?? partsOf(scenario)),
     tape,
     replaying,
     profile,
@@ -102,7 +122,22 @@ function run(
     stepsMax: CHECK_STEPS_MAX,
     microsMax: CHECK_MICROS_MAX,
   });
-  return { result, tape };
+  return { result: { ...result, connector: nameOf(scenario, given) }, tape };
+}
+
+/** What a replay line says of who ran. */
+export function connectorName(scenario: Scenario, { parts }: RunOptions): string {
+  return nameOf(scenario, parts?.());
+}
+
+function nameOf(scenario: Scenario, given: Parts | undefined): string {
+  if (
+    given === undefined ||
+    (given.connector === shipped && given.policy === IN_TURN && scenario.connector === 'shipped')
+  )
+    return scenario.connector;
+  const { name } = given.connector;
+  return name === scenario.connector ? `${name}, changed` : name;
 }
 
 function partsOf(scenario: Scenario): Parts {

@@ -107,6 +107,7 @@ class World {
       this.#judgeLength();
     }
     return {
+      connector: core.spec.connector.name,
       steps: core.step,
       atMicros: core.now,
       digest: core.digest(),

@@ -74,7 +74,7 @@ describe('check', () => {
     ).violations;
     expect(violation!.invariant).toBe('I7');
     expect(violation!.shrunkSteps).toBeLessThanOrEqual(violation!.steps);
-    const again = run('replay', violation!.replay.split(' ').at(-1)!, '--json');
+    const again = run('replay', 'FAIL', 'I7', 'replay:', ...violation!.replay.split(' '), '--json');
     expect(again.code).toBe(1);
     const replayed = JSON.parse(again.out) as {
       violation: { invariant: string; place: string };
@@ -175,7 +175,9 @@ describe('what is wrong with an input is said in one line, with its place, and e
     ],
     ['an empty trace', () => ['trace', file('e.jsonl', '\n')], /TRACE-EMPTY/],
     ['a damaged replay line', () => ['replay', 'mor1.%%%'], /REPLAY-LINE/],
-    ['a replay line cut short', () => ['replay', 'mor1.eyJ2ZXJzaW9uIjoxLCJzY2Vu'], /REPLAY-JSON/],
+    ['a replay line cut short', () => ['replay', 'mor1.eyJ2ZXJzaW9uIjoxLCJzY2Vu'], /REPLAY-LINE: .*cut off/],
+    ['a device', () => ['check', '/dev/zero'], /FILE: \/dev\/zero: .*a device/],
+    ['a device for a model', () => ['plan', '--model', '/dev/zero'], /FILE: \/dev\/zero: .*a device/],
     [
       'a replay file of another version',
       () => ['replay', file('f.json', '{"version":7}')],
