@@ -244,7 +244,7 @@ export function reportOf(
     const shrunk = shrinkSeed(memory, scenario, seed, violation, options);
     const { entries: tape, result, harness } = shrunk;
     if (result.violation === null) return { ...found, shrunk, harness };
-    const replay = `npx moriarty replay ${replayLine({ scenario, source: { tape }, digest: result.digest, connector: result.connector })}`;
+    const replay = `npx moriarty replay ${replayLine({ scenario, source: { tape }, digest: result.digest, connector: shrunk.connector })}`;
     const lines = timeline(result.record, PAGE);
     return { finding, shrunk, whyNot: null, tape, replay, lines, harness };
   } catch (error) {

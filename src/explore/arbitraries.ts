@@ -1,4 +1,5 @@
 import fc from 'fast-check';
+import { greatest } from '../base/lists.ts';
 import type { Mode } from '../base/topology.ts';
 import { HAZARDS, type Hazard, type Hazards } from '../faults/hazards.ts';
 import { MESSAGE_FAULTS } from '../faults/message-faults.ts';
@@ -13,7 +14,7 @@ import { DRAW, type TapeEntry } from '../sim/tape.ts';
 
 function hazardValue(hazard: Hazard): fc.Arbitrary<unknown> {
   if (hazard.kind === 'switch') return fc.boolean();
-  if (hazard.kind === 'choice') return fc.constantFrom(...hazard.values);
+  if (hazard.kind === 'choice') return fc.nat(hazard.values.length - 1).map((index) => hazard.values[index]);
   return fc.subarray([...hazard.survivable]);
 }
 
@@ -71,7 +72,7 @@ export const mutations = fc.option(fc.array(fc.nat({ max: 1 << 28 }), { minLengt
 const VALUES: { readonly [draw: number]: number } = {
   [DRAW.shape]: 5,
   [DRAW.workload]: 8,
-  [DRAW.fate]: Math.max(...MESSAGE_FAULTS.map(({ value }) => value)),
+  [DRAW.fate]: greatest(MESSAGE_FAULTS.map(({ value }) => value)),
   [DRAW.abort]: 1500,
   [DRAW.crash]: 2500,
   [DRAW.stray]: 1500,

@@ -13,7 +13,7 @@ export interface Replay {
   readonly source: { readonly seed: number } | { readonly tape: readonly TapeEntry[] };
   /** '' when none was given: then nothing is compared. */
   readonly digest: string;
-  /** The connector that ran, as `result.connector` of a run tells it: the scenario's, or one of your own. */
+  /** The connector that ran, as `connector` of a run or of what was shrunk tells it: the scenario's, or one of your own. */
   readonly connector: string;
 }
 
@@ -179,7 +179,7 @@ function connectorOf(object: Record<string, unknown>, where: string, usual: stri
   if (typeof connector !== 'string' || connector === '' || connector.length > NAME_CHARACTERS_MAX)
     throw new UsageError(
       'REPLAY-FORM',
-      `${where}: connector must be the name of the one that ran (result.connector), at most ${NAME_CHARACTERS_MAX} characters`,
+      `${where}: connector must be the name of the one that ran (connector of the run), at most ${NAME_CHARACTERS_MAX} characters`,
     );
   return connector;
 }

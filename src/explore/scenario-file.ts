@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { UsageError } from '../base/failure.ts';
+import { greatest } from '../base/lists.ts';
 import { describeValue } from '../base/thrown.ts';
 import { HAZARDS, type Hazard, type Hazards } from '../faults/hazards.ts';
 import { FIDELITIES } from '../io/engine/surprises.ts';
@@ -103,7 +104,7 @@ function refuseImpossible(checked: Scenario, where: string): void {
       `${where}: a request may take ${tokens} tokens, ${checked.blocksPerEngine} blocks hold ${checked.blocksPerEngine * checked.blockTokens}`,
     );
   const ranks = (instances: number, dp: readonly number[], tp: readonly number[]): number =>
-    instances * Math.max(...dp) * Math.max(...tp);
+    instances * greatest(dp) * greatest(tp);
   const rankCount =
     ranks(checked.prefillInstances, checked.prefillDp, checked.prefillTp) +
     ranks(checked.decodeInstances, checked.decodeDp, checked.decodeTp);
@@ -114,7 +115,7 @@ function refuseImpossible(checked: Scenario, where: string): void {
     heads *
     2 *
     CELL_BYTES_MAX *
-    Math.max(...checked.layers);
+    greatest(checked.layers);
   if (bytes > CHECK_REGION_BYTES_MAX)
     throw new UsageError(
       'SCENARIO-FORM',

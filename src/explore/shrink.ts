@@ -16,6 +16,8 @@ export interface Shrunk {
   readonly entries: readonly TapeEntry[];
   /** Its violation is null when not even the schedule that was given fails again: what ran keeps state between runs. */
   readonly result: RunResult;
+  /** That ran, for the replay line. */
+  readonly connector: string;
   readonly runs: number;
   /** Smaller tapes in which the harness itself broke. They were left alone. */
   readonly harness: HarnessFailures;
@@ -78,8 +80,8 @@ function shrinkFrom(start: SearchStart): Shrunk {
     lowerValues(search);
     if (size(search.best) === before || isSpent(search)) break;
   }
-  const { result } = runTape(memory, scenario, search.best, { ...options, record: true });
-  return { entries: search.best, result, runs: search.runs, harness: search.harness };
+  const { result, connector } = runTape(memory, scenario, search.best, { ...options, record: true });
+  return { entries: search.best, result, connector, runs: search.runs, harness: search.harness };
 }
 
 interface SearchStart {

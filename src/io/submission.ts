@@ -1,3 +1,4 @@
+import { least } from '../base/lists.ts';
 import { type ChunkRules, ceilDiv, chunkGeometry, cut } from './chunks.ts';
 import { StatusCode } from './codes.ts';
 
@@ -219,7 +220,7 @@ export interface Chain {
 export function chainLength(workRequests: number, limits: ChainLimits): number {
   const { postBatchSize, endpoints } = limits;
   const wanted = postBatchSize === -1 ? ceilDiv(workRequests, endpoints) : postBatchSize;
-  return Math.max(Math.min(wanted, ...limits.depths), 1);
+  return Math.max(least(limits.depths, wanted), 1);
 }
 
 /** Deals chains to endpoints in turn, starting at the transfer's id, and places the signals. */

@@ -1,5 +1,6 @@
 import type { LayerView, PartView } from '../base/cache-view.ts';
 import { UsageError } from '../base/failure.ts';
+import { pushAll } from '../base/lists.ts';
 import { REFUSED } from './kernels.ts';
 import { type PartSide, planPart } from './plan.ts';
 import {
@@ -325,7 +326,7 @@ function planWholeBlocks(
       remote: remoteBase + there * remote.stride,
       bytes: blockBytes,
     }));
-    rows.push(...(joins ? joined(blocks) : blocks));
+    pushAll(rows, joins ? joined(blocks) : blocks);
   }
   if (rows.length > list.capacity) return NO_ROOM;
   rows.forEach((row, index) => {

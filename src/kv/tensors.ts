@@ -1,4 +1,5 @@
 import type { ContextView, LayerView, PartView } from '../base/cache-view.ts';
+import { greatest } from '../base/lists.ts';
 import { bytesOf, type Content, type Contents } from './contents.ts';
 
 /** The strides of one layer's tensor in bytes; `value` is the distance from a K row to its V row. */
@@ -72,5 +73,5 @@ export function tensorLayer(
 
 /** Bytes of the widest row. */
 export function rowBytesOf({ rows }: Contents): number {
-  return Math.max(...rows.map(bytesOf));
+  return greatest(rows.map(bytesOf));
 }

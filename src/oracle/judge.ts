@@ -1,3 +1,4 @@
+import { greatest, least } from '../base/lists.ts';
 import type { ActorId, BlockId, EngineId, RequestId, Topology, TransferId } from '../base/topology.ts';
 import type { Goal, Note, PostedBatch } from '../wire/machine.ts';
 import type { Message } from '../wire/messages.ts';
@@ -166,7 +167,7 @@ export function createJudge(config: JudgeConfig): Judge {
     const counts = turns.get(key) ?? new Array<number>(spec.dpSize).fill(0);
     turns.set(key, counts);
     counts[spec.dpRank]!++;
-    if (Math.max(...counts) - Math.min(...counts) > 1) {
+    if (greatest(counts) - least(counts) > 1) {
       fail(
         'I6',
         `proxy choice of ${spec.role} DP rank`,

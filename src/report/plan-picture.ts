@@ -1,3 +1,4 @@
+import { greatest } from '../base/lists.ts';
 import {
   countOf,
   grouped,
@@ -71,7 +72,7 @@ interface Column {
 
 export function planPicture(report: PlanReport): string {
   const heights = [layColumn('P', report, 0, 0), layColumn('D', report, 0, 0)].map(({ bottom }) => bottom);
-  const height = Math.max(...heights);
+  const height = greatest(heights);
   const middle = Math.min(MIDDLE_MAX, Math.max(MIDDLE_MIN, height / 3));
   const prefill = layColumn('P', report, MARGIN + STAGE_PAD, TOP + (height - heights[0]!) / 2);
   const right = prefill.left + prefill.width + middle;
@@ -121,7 +122,10 @@ function layColumn(letter: 'P' | 'D', report: PlanReport, left: number, from: nu
     nameOf(letter, side, box.rank),
     ...box.pairs.map((pair) => rowText(letter, pair)),
   ]);
-  const width = Math.max(150, ...labels.map((label) => label.length * CHAR + 2 * BOX_PAD));
+  const width = greatest(
+    labels.map((label) => label.length * CHAR + 2 * BOX_PAD),
+    150,
+  );
   return { letter, left, width, boxes, frames, bottom: y };
 }
 
@@ -172,7 +176,10 @@ function rowY(top: number, row: number): number {
 function arrow(pair: PlanPair, report: PlanReport, prefill: Column, decode: Column): string {
   const from = { x: prefill.left + prefill.width, y: portOf(prefill, pair.prefillRank, pair) };
   const to = { x: decode.left, y: portOf(decode, pair.decodeRank, pair) };
-  const most = Math.max(...report.pairs.map((one) => one.bytes), 1);
+  const most = greatest(
+    report.pairs.map((one) => one.bytes),
+    1,
+  );
   const stroke = Math.max(
     1,
     ((report.pairs.length > CROWD ? STROKE_CROWDED : STROKE_MAX) * pair.bytes) / most,

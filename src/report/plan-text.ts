@@ -1,3 +1,4 @@
+import { greatest } from '../base/lists.ts';
 import {
   countOf,
   grouped,
@@ -67,7 +68,7 @@ function planned(report: PlanReport): string[] {
 }
 
 function table(rows: readonly (readonly string[])[]): string[] {
-  const widths = HEAD.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
+  const widths = HEAD.map((_, column) => greatest(rows.map((row) => row[column]!.length)));
   return rows.map((row) =>
     row
       .map((cell, column) => (column < NAMES ? cell.padEnd(widths[column]!) : cell.padStart(widths[column]!)))

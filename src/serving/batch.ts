@@ -1,3 +1,4 @@
+import { pushAll } from '../base/lists.ts';
 import type { Emit } from '../wire/machine.ts';
 import type { StepItem } from '../wire/messages.ts';
 import { goal } from '../wire/notes.ts';
@@ -91,7 +92,7 @@ function grow(state: SchedulerState, served: Served, tokensTo: number, emit: Emi
   if (wanted <= 0) return true;
   const blocks = allocateBlocks(state.pool, wanted);
   if (blocks === null) return false;
-  served.blocks.push(...blocks);
+  pushAll(served.blocks, blocks);
   emit({ kind: 'note', note: { kind: 'allocate', request: served.request, blocks } });
   return true;
 }

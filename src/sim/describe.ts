@@ -50,7 +50,7 @@ export function describeMessage(message: Message): string {
 /** Text as text, a msgpack map by its fields, anything else in hex. */
 function describeBytes(bytes: Uint8Array): string {
   const printable = bytes.length > 0 && bytes.every((byte) => byte >= 32 && byte < 127);
-  if (printable) return `"${String.fromCharCode(...bytes.subarray(0, 48))}"`;
+  if (printable) return `"${[...bytes.subarray(0, 48)].map((byte) => String.fromCharCode(byte)).join('')}"`;
   const fields = mapFields(bytes);
   if (fields !== null) return fields;
   const hex = [...bytes.subarray(0, 8)].map((byte) => byte.toString(16).padStart(2, '0')).join(' ');

@@ -1,3 +1,4 @@
+import { pushAll } from '../base/lists.ts';
 import type { ActorId, BlockId, EngineId } from '../base/topology.ts';
 import type { Slice } from '../io/engine/state.ts';
 import type { WorkRequest } from '../io/submission.ts';
@@ -99,8 +100,8 @@ export function findDanger(queues: Queues, engine: EngineId, blocks: readonly Bl
   findPending(queues, ({ open }) => {
     const { initiator, batch } = open;
     const named: BlockId[] = [];
-    if (actors[initiator]!.engine === engine) named.push(...batch.localBlocks);
-    if (actors[batch.peer]!.engine === engine) named.push(...batch.remoteBlocks);
+    if (actors[initiator]!.engine === engine) pushAll(named, batch.localBlocks);
+    if (actors[batch.peer]!.engine === engine) pushAll(named, batch.remoteBlocks);
     const block = blocks.find((candidate) => named.includes(candidate));
     if (block !== undefined) danger = { block, request: batch.request };
     return block !== undefined;

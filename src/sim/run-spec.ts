@@ -50,8 +50,6 @@ export interface RunObserver {
 }
 
 export interface RunResult {
-  /** The name of the connector that ran; one of your own that kept the name of ours is told apart. */
-  readonly connector: string;
   readonly steps: number;
   readonly atMicros: number;
   /** 64 bits over every happening and effect, as 16 hex digits. */

@@ -42,6 +42,8 @@ export interface RunOptions {
 
 export interface Run {
   readonly result: RunResult;
+  /** The name of the connector that ran; one of your own that kept the name of ours is told apart. */
+  readonly connector: string;
   readonly tape: Tape;
 }
 
@@ -122,7 +124,7 @@ function run(
     stepsMax: CHECK_STEPS_MAX,
     microsMax: CHECK_MICROS_MAX,
   });
-  return { result: { ...result, connector: nameOf(scenario, given) }, tape };
+  return { result, connector: nameOf(scenario, given), tape };
 }
 
 /** What a replay line says of who ran. */

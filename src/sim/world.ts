@@ -107,7 +107,6 @@ class World {
       this.#judgeLength();
     }
     return {
-      connector: core.spec.connector.name,
       steps: core.step,
       atMicros: core.now,
       digest: core.digest(),

@@ -1,3 +1,4 @@
+import { pushAll } from '../../base/lists.ts';
 import { readKernelBytes } from '../../node/kernel-bytes.ts';
 import type { NativeProvider } from '../../node/native-fabric.ts';
 import { instantiateKernels } from '../../sim/load-kernels.ts';
@@ -20,7 +21,7 @@ const AIM = 3;
 
 export async function nativeFigures(rounds: number): Promise<Figure[]> {
   const figures: Figure[] = [];
-  for (const provider of ['shm', 'tcp'] as const) figures.push(...(await figuresOf(provider, rounds)));
+  for (const provider of ['shm', 'tcp'] as const) pushAll(figures, await figuresOf(provider, rounds));
   return figures;
 }
 

@@ -1,3 +1,4 @@
+import { greatest } from '../../base/lists.ts';
 import { batchMicros, NICS } from '../../io/profiles.ts';
 import { refusalOf } from '../../kv/refusal.ts';
 import type { PlanPair, PlanReport, Range } from '../../report/plan-report.ts';
@@ -50,7 +51,10 @@ export function planOf(request: PlanRequest): PlanReport {
     bytesPerToken: bytesPerToken(model, prefill.dtype),
     pairs,
     totalBytes: pairs.reduce((sum, pair) => sum + pair.bytes, 0),
-    slowestMicros: Math.max(0, ...pairs.map((pair) => pair.micros)),
+    slowestMicros: greatest(
+      pairs.map((pair) => pair.micros),
+      0,
+    ),
     refused: typeof outcome === 'string' ? outcome : null,
     notes: notesOf(request, prefill, decode),
   };

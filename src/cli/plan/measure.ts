@@ -1,5 +1,6 @@
 import { type LayerView, listedTokensOf } from '../../base/cache-view.ts';
 import { UsageError } from '../../base/failure.ts';
+import { least } from '../../base/lists.ts';
 import type { Range } from '../../report/plan-report.ts';
 import { countWorkRequests } from './price.ts';
 import { createRowPlanner, type PartPair, type RowPlanner } from './row-planner.ts';
@@ -180,8 +181,11 @@ function* piecesOf(batch: readonly LayerPair[]): Generator<Range> {
   const [{ prefill, decode }] = batch as [LayerPair];
   const sizes = [prefill, decode].map(listedTokensOf);
   const to = batch[0]!.tokens[1];
-  for (let token = Math.min(...batch.map(({ tokens }) => tokens[0])); token < to; ) {
-    const next = Math.min(to, ...sizes.map((size) => (Math.floor(token / size) + 1) * size));
+  for (let token = least(batch.map(({ tokens }) => tokens[0])); token < to; ) {
+    const next = least(
+      sizes.map((size) => (Math.floor(token / size) + 1) * size),
+      to,
+    );
     yield [token, next];
     token = next;
   }

@@ -1,3 +1,4 @@
+import { pushAll } from '../../base/lists.ts';
 import type { EngineId, EngineSpec } from '../../base/topology.ts';
 import type { BytesMessage } from '../../wire/messages.ts';
 import { goal } from '../../wire/notes.ts';
@@ -69,7 +70,7 @@ function* askEngine(state: WorkerState, engine: EngineSpec): Routine {
 function* endHandshake(state: WorkerState, remote: RemoteId): Routine {
   yield* acquire(state.handshakeLock, 'handshake executor');
   state.futures.delete(remote);
-  state.readyTasks.push(...(state.waitingTasks.get(remote) ?? []));
+  pushAll(state.readyTasks, state.waitingTasks.get(remote) ?? []);
   state.waitingTasks.delete(remote);
   state.readyFlags.add(remote);
   say(

@@ -1,4 +1,5 @@
 import { UsageError } from '../../base/failure.ts';
+import { least, pushAll } from '../../base/lists.ts';
 import { decodeFrameHeader, FRAME_HEADER_BYTES } from '../control-frames.ts';
 import { controlTimeoutMillis } from '../rdma-config.ts';
 import { atTime, serve } from './inputs.ts';
@@ -48,7 +49,7 @@ export function receiveControl(
   if (bytes.length === 0) return close(engine, server, known);
   if (known === undefined) server.open.push({ connection, bytes, sinceMicros: atMicros });
   else {
-    known.bytes = Uint8Array.of(...known.bytes, ...bytes);
+    known.bytes = Uint8Array.from([...known.bytes, ...bytes]);
     known.sinceMicros = atMicros;
   }
   return readAll(engine, server);
@@ -58,7 +59,7 @@ export function receiveControl(
 export function controlDeadline(engine: IOEngine, server: ControlServer): number | null {
   const watched = readOf(engine, server);
   if (watched.length === 0 || server.timeoutMicros === 0) return null;
-  return Math.min(...watched.map(({ sinceMicros }) => sinceMicros)) + server.timeoutMicros;
+  return least(watched.map(({ sinceMicros }) => sinceMicros)) + server.timeoutMicros;
 }
 
 /** Input: it is that time. Who has kept the server waiting too long is closed, and others may get their turn. */
@@ -67,7 +68,7 @@ export function expireControl(engine: IOEngine, server: ControlServer, atMicros:
   const answers: ControlAnswer[] = [];
   for (let due = controlDeadline(engine, server); due !== null && due <= atMicros; ) {
     const late = readOf(engine, server).filter((each) => each.sinceMicros + server.timeoutMicros <= atMicros);
-    for (const each of late) answers.push(...close(engine, server, each));
+    for (const each of late) pushAll(answers, close(engine, server, each));
     due = controlDeadline(engine, server);
   }
   return answers;

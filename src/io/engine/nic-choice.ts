@@ -1,3 +1,4 @@
+import { greatest } from '../../base/lists.ts';
 import { MemoryLocationType } from '../codes.ts';
 import type { TopoKey, TopoKeyPair } from '../control-frames.ts';
 import type { Environment, RdmaBackendConfig } from '../rdma-config.ts';
@@ -39,7 +40,7 @@ export function interleave(
   const byRank = nicsByRank.map((nic, rank) =>
     nicOf.flatMap((other, index) => (other === nic ? [index] : [])).slice(0, counts[rank]),
   );
-  const rounds = Math.max(0, ...counts);
+  const rounds = greatest(counts, 0);
   return Array.from({ length: rounds }, (_, round) =>
     byRank.flatMap((list) => list.slice(round, round + 1)),
   ).flat();

@@ -1,3 +1,4 @@
+import { least } from '../../base/lists.ts';
 import { MemoryLocationType } from '../codes.ts';
 import {
   type AskMemoryRegion,
@@ -320,7 +321,7 @@ function sessionOf(
       remoteBytes: Number(remote.size),
       endpoints: endpoints.length,
       maxSge: endpoints[0]?.sizes.sge ?? 1,
-      maxMessageBytes: Math.min(...endpoints.map(({ maxMessageBytes }) => maxMessageBytes)),
+      maxMessageBytes: least(endpoints.map(({ maxMessageBytes }) => maxMessageBytes)),
       chunking,
       merge: true,
       rangeWraps: engine.surprises.rangeWraps,

@@ -154,8 +154,12 @@ describe('a run of a connector that this program does not have', () => {
     (each) => runSeed(memory, SHIPPED_MIX, each, options).result.violation,
   )!;
   const { violation } = runSeed(memory, SHIPPED_MIX, seed, options).result;
-  const { entries: tape, result } = shrinkSeed(memory, SHIPPED_MIX, seed, violation!, options);
-  const line = replayLine({ scenario: SHIPPED_MIX, source: { tape }, ...result });
+  const {
+    entries: tape,
+    result,
+    connector: ran,
+  } = shrinkSeed(memory, SHIPPED_MIX, seed, violation!, options);
+  const line = replayLine({ scenario: SHIPPED_MIX, source: { tape }, digest: result.digest, connector: ran });
 
   test('has its name in the line, and the command line refuses it by that name', () => {
     expect(readReplayLine(line)).toMatchObject({ connector: 'acme', scenario: SHIPPED_MIX });
@@ -164,9 +168,9 @@ describe('a run of a connector that this program does not have', () => {
 
   test('is told from ours also when it kept our name', () => {
     const same = { parts: () => ({ connector: { ...connector, name: 'shipped' }, policy: IN_TURN }) };
-    expect(runSeed(memory, SHIPPED_MIX, 0, same).result.connector).toBe('shipped, changed');
-    expect(runSeed(memory, SHIPPED_MIX, 0).result.connector).toBe('shipped');
-    expect(runSeed(memory, AS_WRITTEN_MIX, 0).result.connector).toBe('as-written');
+    expect(runSeed(memory, SHIPPED_MIX, 0, same).connector).toBe('shipped, changed');
+    expect(runSeed(memory, SHIPPED_MIX, 0).connector).toBe('shipped');
+    expect(runSeed(memory, AS_WRITTEN_MIX, 0).connector).toBe('as-written');
   });
 
   test('cannot be written down without a name', () => {

@@ -1,0 +1,22 @@
+/**
+ * What `push(...list)` and `Math.max(...list)` do, for lists of any length: an argument takes room on the engine's stack, which
+ * ends at some hundred thousand of them.
+ */
+
+export function pushAll<T>(list: T[], more: Iterable<T>): void {
+  for (const each of more) list.push(each);
+}
+
+/** The greatest of some numbers and `floor`. */
+export function greatest(values: Iterable<number>, floor = Number.NEGATIVE_INFINITY): number {
+  let most = floor;
+  for (const value of values) most = Math.max(most, value);
+  return most;
+}
+
+/** The least of some numbers and `ceiling`. */
+export function least(values: Iterable<number>, ceiling = Number.POSITIVE_INFINITY): number {
+  let fewest = ceiling;
+  for (const value of values) fewest = Math.min(fewest, value);
+  return fewest;
+}
