@@ -1,7 +1,10 @@
 import { greatest, least } from '../base/lists.ts';
 import type { ActorId, BlockId, EngineId, RequestId, Topology, TransferId } from '../base/topology.ts';
-import type { Goal, Note, PostedBatch } from '../wire/machine.ts';
+import type { Effect, Goal, Note, PostedBatch } from '../wire/machine.ts';
 import type { Message } from '../wire/messages.ts';
+import type { CacheMap } from './cache-map.ts';
+import { allocate, forgetBlocks, grant, newLedger, share } from './ledger.ts';
+import { checkLanding, checkPosted, type OperationRules } from './operations.ts';
 import type { InvariantId } from './verdict.ts';
 
 /**
@@ -13,6 +16,7 @@ export interface JudgedRequest {
   readonly request: RequestId;
   /** Checksums of the tokens a single node would have generated. */
   readonly reference: readonly number[];
+  readonly promptTokens: number;
   /** The client goes away at some time. */
   readonly aborts: boolean;
   /** Every engine has room for it; one that does not fit may be refused. */
@@ -23,6 +27,8 @@ export interface JudgeConfig {
   readonly topology: Topology;
   readonly blocksPerEngine: readonly number[];
   readonly requests: readonly JudgedRequest[];
+  /** How the cache of a rank lies in its region. */
+  readonly cacheOf: (actor: ActorId) => CacheMap;
   /** Whether tokens are sums over whole attentions and so can be compared. */
   readonly checksTokens: boolean;
   /** Verifies, at the actor's own cache, that the KV a `loaded` note speaks of is there. */
@@ -36,12 +42,6 @@ export interface JudgeConfig {
 export interface Danger {
   readonly block: BlockId;
   readonly request: RequestId;
-}
-
-interface EngineLedger {
-  /** The request a block was last allocated to; -1 for none. */
-  readonly owner: Int32Array;
-  readonly holders: Int32Array;
 }
 
 interface Assignment {
@@ -58,7 +58,10 @@ export interface Judge {
   sent(from: ActorId, to: ActorId, message: Message): void;
   /** `canLand` is false when nothing of it can touch memory, as after a fence. */
   posted(from: ActorId, batch: PostedBatch, canLand: boolean): void;
-  landed(from: ActorId, batch: PostedBatch): void;
+  /** `runs` of it land: triples of local offset, remote offset, bytes. */
+  landed(from: ActorId, batch: PostedBatch, runs: readonly number[]): void;
+  /** An actor asks for what cannot be done; `what` goes on from its name. */
+  mistaken(actor: ActorId, effect: Effect['kind'], what: string): void;
   engineDied(engine: EngineId): void;
   /** Something went wrong that a transfer may fail of: a fault, or a delay beyond the protocol's patience. */
   disturbed(): void;
@@ -106,9 +109,8 @@ export function createJudge(config: JudgeConfig): Judge {
         const text = `${name(actor)} gives block ${block} to request ${note.request} while request ${ledger.owner[block]} holds it`;
         fail('I1', place(actor, 'block pool'), text);
       }
-      ledger.owner[block] = note.request;
-      ledger.holders[block] = 1;
     }
+    allocate(ledger, note.request, note.blocks);
   };
 
   const onFree = (actor: ActorId, note: Extract<Note, { kind: 'free' }>): void => {
@@ -121,29 +123,25 @@ export function createJudge(config: JudgeConfig): Judge {
           `${name(actor)} frees block ${block} of request ${note.request}, which is free already`,
         );
     }
+    forgetBlocks(ledger, note.request);
   };
 
-  /** An operation may touch a block only while the request holds it. */
-  const checkHeld = (engine: EngineId, blocks: readonly number[], writer: RequestId, what: string): void => {
-    if (dead.has(engine)) return;
-    const ledger = ledgers[engine]!;
-    for (const block of blocks) {
-      const held = ledger.holders[block]! > 0 && (writer < 0 || ledger.owner[block] === writer);
-      if (held) continue;
-      const owner = ledger.holders[block]! > 0 ? `request ${ledger.owner[block]}` : 'nobody';
-      fail(
-        'I1',
-        `${topology.engines[engine]!.role} blocks`,
-        `${what} block ${block} of engine ${engine}, which belongs to ${owner}`,
-      );
-    }
+  const rules: OperationRules = {
+    topology,
+    ledgers,
+    cacheOf: config.cacheOf,
+    promptTokensOf: (request) => config.requests[request]!.promptTokens,
+    isDead: (engine) => dead.has(engine),
+    passed: new WeakMap(),
+    fail,
   };
 
-  const checkOperation = (from: ActorId, batch: PostedBatch, verb: string): void => {
-    const what = `a ${batch.operation} of request ${batch.request} (transfer ${batch.transfer}, layer ${batch.layer}) ${verb}`;
-    const isWrite = batch.operation === 'write';
-    checkHeld(engineOf(from), batch.localBlocks, isWrite ? -1 : batch.request, what);
-    checkHeld(engineOf(batch.peer), batch.remoteBlocks, isWrite ? batch.request : -1, what);
+  /** A batch names a transfer, and with it the request that the proxy gave it to. */
+  const checkRequest = (from: ActorId, { transfer, request }: PostedBatch): void => {
+    const assigned = assignments.get(transfer);
+    if (assigned === undefined || assigned.request === request) return;
+    const text = `${name(from)} posts for request ${request} in transfer ${transfer}, which is of request ${assigned.request}`;
+    fail('I12', place(from, 'post'), text);
   };
 
   const checkRoute = (transfer: TransferId, from: ActorId, to: ActorId, what: string): void => {
@@ -245,7 +243,9 @@ export function createJudge(config: JudgeConfig): Judge {
         case 'allocate':
           return onAllocate(actor, note);
         case 'share':
-          for (const block of note.blocks) ledgers[engineOf(actor)]!.holders[block]!++;
+          return share(ledgers[engineOf(actor)]!, note.request, note.blocks);
+        case 'external':
+          grant(ledgers[engineOf(actor)]!, note.request, { from: note.tokenFrom, to: note.tokenTo });
           return;
         case 'free':
           return onFree(actor, note);
@@ -299,9 +299,11 @@ export function createJudge(config: JudgeConfig): Judge {
     },
     posted(from, batch, canLand) {
       checkRoute(batch.transfer, from, batch.peer, batch.operation);
-      if (canLand) checkOperation(from, batch, 'is posted on');
+      checkRequest(from, batch);
+      checkPosted(rules, from, batch, canLand);
     },
-    landed: (from, batch) => checkOperation(from, batch, 'lands on'),
+    landed: (from, batch, runs) => checkLanding(rules, from, batch, runs),
+    mistaken: (actor, effect, what) => fail('I12', place(actor, effect), `${name(actor)} ${what}`),
     disturbed: () => {
       calm = false;
     },
@@ -310,13 +312,6 @@ export function createJudge(config: JudgeConfig): Judge {
       dead.add(engine);
       reach('rank-crashed');
     },
-  };
-}
-
-function newLedger(blocks: number): EngineLedger {
-  return {
-    owner: new Int32Array(blocks).fill(-1),
-    holders: new Int32Array(blocks),
   };
 }
 

@@ -1,6 +1,6 @@
 /** The invariants of docs/INVARIANTS.md. */
 export const INVARIANTS = {
-  I1: 'no block is reused while an operation that names it can still land',
+  I1: 'no block is reused while an operation that names it can still land, and none touches what it was not given',
   I2: 'every request reaches exactly one end, in bounded time, and the client sees it',
   I3: 'when all requests have ended every block is free and every table is empty',
   I4: 'what D reads first is what a single node would have computed',
@@ -9,6 +9,7 @@ export const INVARIANTS = {
   I7: 'no message, however odd, ends a thread or an engine',
   I9: 'nothing waits without a bound',
   I10: 'a reported success is true',
+  I12: 'what an actor asks of its engine and its NIC can be done',
 } as const;
 
 export type InvariantId = keyof typeof INVARIANTS;

@@ -197,6 +197,11 @@ function admit(
   served.cachedTo = hits.length;
   grow(state, served, tokensTo, emit);
   if (served.leg === 'decode' && external.tokens === 0 && hits.length > 0) goal(emit, 'full-hit-decode');
+  if (external.tokens > 0) {
+    const { request } = served;
+    const tokenTo = computed + external.tokens;
+    emit({ kind: 'note', note: { kind: 'external', request, tokenFrom: computed, tokenTo } });
+  }
   connector.updateStateAfterAlloc(served, external.tokens, at, emit);
   return external;
 }

@@ -118,6 +118,8 @@ function describeNote(note: Extract<Effect, { kind: 'note' }>['note']): string {
       return `shares cached blocks ${note.blocks.join(' ')} with request ${note.request}`;
     case 'free':
       return `frees blocks ${note.blocks.join(' ')} of request ${note.request}`;
+    case 'external':
+      return `waits for tokens ${note.tokenFrom}..${note.tokenTo - 1} of request ${note.request}`;
     case 'assign':
       return `gives request ${note.request} to engines ${note.prefill} and ${note.decode}, transfer ${note.transfer}`;
     case 'outcome':

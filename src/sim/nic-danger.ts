@@ -1,9 +1,9 @@
-import { pushAll } from '../base/lists.ts';
 import type { ActorId, BlockId, EngineId } from '../base/topology.ts';
 import type { Slice } from '../io/engine/state.ts';
 import type { WorkRequest } from '../io/submission.ts';
 import { areKeysGood, canLand } from '../io/verbs-land.ts';
 import type { VerbsSim } from '../io/verbs-sim.ts';
+import { type CacheMap, eachUnit } from '../oracle/cache-map.ts';
 import type { Danger } from '../oracle/judge.ts';
 import type { Core } from './core.ts';
 import { isPosting, type OpenBatch } from './nic-batches.ts';
@@ -17,6 +17,7 @@ import type { Lane } from './nic-lanes.ts';
 
 export interface Queues {
   readonly core: Core;
+  readonly caches: ReadonlyMap<ActorId, CacheMap>;
   readonly sim: VerbsSim;
   readonly lanes: ReadonlyMap<number, Lane>;
   readonly ranks: ReadonlyMap<ActorId, RankEngine>;
@@ -96,15 +97,39 @@ function canBePosted({ core, sim, ranks }: Queues, open: OpenBatch, slice: Slice
 /** An operation that can still touch one of these blocks of an engine; null when none can. */
 export function findDanger(queues: Queues, engine: EngineId, blocks: readonly BlockId[]): Danger | null {
   const { actors } = queues.core.topology;
+  // As a rule nothing is under way where blocks are handed out.
+  let wanted: ReadonlySet<BlockId> | null = null;
   let danger: Danger | null = null;
-  findPending(queues, ({ open }) => {
-    const { initiator, batch } = open;
-    const named: BlockId[] = [];
-    if (actors[initiator]!.engine === engine) pushAll(named, batch.localBlocks);
-    if (actors[batch.peer]!.engine === engine) pushAll(named, batch.remoteBlocks);
-    const block = blocks.find((candidate) => named.includes(candidate));
-    if (block !== undefined) danger = { block, request: batch.request };
-    return block !== undefined;
+  findPending(queues, (pending) => {
+    const { initiator, batch } = pending.open;
+    const isTarget = actors[batch.peer]!.engine === engine;
+    if (!isTarget && actors[initiator]!.engine !== engine) return false;
+    wanted ??= new Set(blocks);
+    const block = touchedOf(queues, pending, isTarget, wanted);
+    if (block === null) return false;
+    danger = { block, request: batch.request };
+    return true;
   });
   return danger;
+}
+
+/** The first of the wanted blocks that the work requests touch at their target, or at their initiator. */
+function touchedOf(
+  { caches }: Queues,
+  { open, workRequests, first, end }: Pending,
+  isTarget: boolean,
+  wanted: ReadonlySet<BlockId>,
+): BlockId | null {
+  const cache = caches.get(isTarget ? open.batch.peer : open.initiator)!;
+  let found: BlockId | null = null;
+  const visit = (block: BlockId): boolean => {
+    if (wanted.has(block)) found = block;
+    return found !== null;
+  };
+  for (let at = first; at < end && found === null; at += 1) {
+    const { remoteOffset, bytes, sges } = workRequests[at]!;
+    if (isTarget) eachUnit(cache, remoteOffset, bytes, visit);
+    else for (const sge of sges) eachUnit(cache, sge.offset, sge.bytes, visit);
+  }
+  return found;
 }

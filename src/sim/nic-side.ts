@@ -17,6 +17,7 @@ import {
   type VerbsSim,
   verbsOf,
 } from '../io/verbs-sim.ts';
+import type { CacheMap } from '../oracle/cache-map.ts';
 import type { Effect, PostedBatch } from '../wire/machine.ts';
 import type { Core } from './core.ts';
 import { type OpenBatch, openBatch } from './nic-batches.ts';
@@ -80,12 +81,12 @@ export class NicSide {
   readonly queues: Queues;
   #landing: Flight | null = null;
 
-  constructor(core: Core) {
+  constructor(core: Core, caches: ReadonlyMap<ActorId, CacheMap>) {
     this.#core = core;
     this.#sim = createVerbs(core.spec.nic, (source, target, runs, count) =>
       this.#move(source, target, runs, count),
     );
-    this.queues = { core, sim: this.#sim, lanes: this.#lanes, ranks: this.#ranks };
+    this.queues = { core, caches, sim: this.#sim, lanes: this.#lanes, ranks: this.#ranks };
   }
 
   register(actor: ActorId, regionStart: number, regionEnd: number): void {
@@ -143,12 +144,16 @@ export class NicSide {
     core.fold(mix(mix(batch.transfer, batch.layer), batch.runs.length));
     for (const run of batch.runs) core.fold(run);
     const rank = this.#wake(actor);
-    const { queuePairs } = core.spec.setup;
-    const hasQueuePair = Number.isInteger(batch.queuePair) && batch.queuePair >= 0;
-    const session = hasQueuePair ? (rank.sessions.get(batch.peer) ?? null) : null;
+    const session = rank.sessions.get(batch.peer);
+    if (session === undefined) {
+      // Where it goes is judged all the same: it may be the wrong peer.
+      core.judge.posted(actor, batch, false);
+      const what = `posts a batch towards ${this.#nameOf(batch.peer)}, to which it never connected`;
+      return core.judge.mistaken(actor, 'post', what);
+    }
     const open = openBatch(actor, batch);
     // The id chooses the queue pair: chains go round them from there on.
-    const transferId = rank.nextTransfer++ * queuePairs + (hasQueuePair ? batch.queuePair % queuePairs : 0);
+    const transferId = rank.nextTransfer++ * core.spec.setup.queuePairs + batch.queuePair;
     rank.open.set(transferId, open);
     const { operation } = batch;
     const { status } = open;
@@ -319,7 +324,6 @@ export class NicSide {
     const isWrite = chain!.operation === 'write';
     believe(open !== null, 'INV-NIC-3', `bytes of actor ${lane.initiator} land that belong to no batch`);
     const { batch } = open;
-    core.judge.landed(lane.initiator, batch);
     const [local, remote] = isWrite ? [source, target] : [target, source];
     const triples: number[] = [];
     let bytes = 0;
@@ -327,6 +331,7 @@ export class NicSide {
       triples.push(runs[isWrite ? at : at + 1]!, runs[isWrite ? at + 1 : at]!, runs[at + 2]!);
       bytes += runs[at + 2]!;
     }
+    core.judge.landed(lane.initiator, batch, triples);
     observer?.moved(bytes);
     fabric.post(this.#connectionOf(local, remote), chain!.operation, triples, batch.tag);
     let [completion] = fabric.poll();

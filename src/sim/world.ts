@@ -3,12 +3,14 @@ import { below, finish, mix } from '../base/mix.ts';
 import { describeThrown } from '../base/thrown.ts';
 import { type ActorId, PROXY } from '../base/topology.ts';
 import { strayBytes } from '../faults/strays.ts';
+import { type CacheMap, mapCache } from '../oracle/cache-map.ts';
 import { createJudge } from '../oracle/judge.ts';
 import type { Effect, Input } from '../wire/machine.ts';
 import { countBlocksLeft, judgeEnd, showWaits } from './closing.ts';
 import { buildCluster, type Cluster } from './cluster.ts';
 import { Core } from './core.ts';
 import type { RequestSetup } from './draws.ts';
+import { type Border, mistakeIn } from './effect-border.ts';
 import { resetMemory } from './memory.ts';
 import { kindNumber } from './network.ts';
 import { findDanger } from './nic-danger.ts';
@@ -45,6 +47,8 @@ class World {
   readonly #nic: NicSide;
   readonly #post: PostOffice;
   readonly #prompts: ReferencedPrompt[];
+  readonly #caches: ReadonlyMap<ActorId, CacheMap>;
+  readonly #border: Border;
   readonly #timers: Map<number, Happening>[];
   readonly #joins = new Map<number, ActorId[]>();
   readonly #emit = (effect: Effect): void => {
@@ -64,12 +68,15 @@ class World {
     const { setup, limits, grain, connector, policy, memory } = spec;
     this.#prompts = spec.layPrompts();
     this.#cluster = buildCluster(setup, limits, grain, connector, policy, memory);
+    const places = [...this.#cluster.places];
+    this.#caches = new Map(places.map(([actor, { views }]) => [actor, mapCache(views)]));
+    this.#border = { spec, cacheOf: (actor) => this.#caches.get(actor) };
     this.#core = new Core(spec);
     this.#core.judge = this.#createJudge(spec);
-    this.#nic = new NicSide(this.#core);
+    this.#nic = new NicSide(this.#core, this.#caches);
     this.#post = new PostOffice(this.#core);
     this.#timers = setup.topology.actors.map(() => new Map<number, Happening>());
-    for (const [actor, { regionStart, regionEnd }] of this.#cluster.places)
+    for (const [actor, { regionStart, regionEnd }] of places)
       this.#nic.register(actor, regionStart, regionEnd);
   }
 
@@ -82,9 +89,11 @@ class World {
       requests: setup.requests.map(({ request, promptTokens, outputTokens, abortMicros }, index) => ({
         request,
         reference: this.#prompts[index]!.reference,
+        promptTokens,
         aborts: abortMicros > 0,
         fits: promptTokens + outputTokens <= room,
       })),
+      cacheOf: (actor) => this.#caches.get(actor)!,
       checksTokens: grain.readAlways,
       isLoaded: (actor, note) => this.#cluster.isLoaded(actor, note),
       findDanger: (engine, blocks) => findDanger(this.#nic.queues, engine, blocks),
@@ -228,6 +237,8 @@ class World {
   #perform(effect: Effect): void {
     const core = this.#core;
     const actor = this.#actor;
+    const mistake = mistakeIn(effect, actor, this.#border);
+    if (mistake !== null) return core.judge.mistaken(actor, effect.kind, mistake);
     core.recorder?.write(effect);
     if (effect.kind === 'note') {
       core.spec.observer?.note(core.now, effect.note);

@@ -30,6 +30,7 @@ export interface PostedBatch {
   readonly part: number;
   /** Triples (local offset, remote offset, bytes), each offset relative to its registered region. */
   readonly runs: readonly number[];
+  /** Every block that the runs touch on either side; one that is missing breaks I1. */
   readonly localBlocks: readonly BlockId[];
   readonly remoteBlocks: readonly BlockId[];
 }
@@ -66,6 +67,13 @@ export type Note =
   | { readonly kind: 'allocate'; readonly request: RequestId; readonly blocks: readonly BlockId[] }
   | { readonly kind: 'share'; readonly request: RequestId; readonly blocks: readonly BlockId[] }
   | { readonly kind: 'free'; readonly request: RequestId; readonly blocks: readonly BlockId[] }
+  /** The connector is to bring the KV of tokens [tokenFrom, tokenTo) into blocks that the request holds now. */
+  | {
+      readonly kind: 'external';
+      readonly request: RequestId;
+      readonly tokenFrom: number;
+      readonly tokenTo: number;
+    }
   /** The proxy chose who serves a request; `turn` counts the choices made for that instance so far. */
   | {
       readonly kind: 'assign';

@@ -35,8 +35,8 @@ export const FAULTS: { readonly [F in FaultId]: Fault } = {
   F3: {
     where: 'registering caches',
     what: 'every layer is recorded with the cell size of the last one',
-    breaks: ['I4'],
-    places: [/^decode rank attention$/],
+    breaks: ['I1', 'I4'],
+    places: [/^(prefill|decode) (blocks|slots)$/, /^decode rank attention$/],
   },
   F4: {
     where: 'proxy, choice of DP rank',

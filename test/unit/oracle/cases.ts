@@ -1,5 +1,7 @@
 import { expect } from 'vitest';
 import { layTopology, PROXY } from '../../../src/base/topology.ts';
+import { layView } from '../../../src/kv/view.ts';
+import { mapCache } from '../../../src/oracle/cache-map.ts';
 import { createJudge, type Judge, SPINS_MAX } from '../../../src/oracle/judge.ts';
 import { INVARIANTS } from '../../../src/oracle/verdict.ts';
 import type { Note, PostedBatch } from '../../../src/wire/machine.ts';
@@ -15,7 +17,7 @@ const TOPOLOGY = layTopology({
   prefillTp: 1,
   decodeTp: 1,
 });
-const [P, P_OTHER] = [TOPOLOGY.engines[0]!, TOPOLOGY.engines[1]!];
+export const [P, P_OTHER] = [TOPOLOGY.engines[0]!, TOPOLOGY.engines[1]!];
 export const [D, D_OTHER] = [TOPOLOGY.engines[4]!, TOPOLOGY.engines[5]!];
 export const P_RANK = P.ranks[0]!;
 export const D_RANK = D.ranks[0]!;
@@ -37,10 +39,11 @@ export function setUp({ isLoaded = true, checksTokens = true, endangered = [] }:
     topology: TOPOLOGY,
     blocksPerEngine: TOPOLOGY.engines.map(() => 6),
     requests: [
-      { request: 0, reference: [11, 12], aborts: false, fits: true },
-      { request: 1, reference: [21], aborts: true, fits: true },
-      { request: 2, reference: [31], aborts: false, fits: false },
+      { request: 0, promptTokens: 4, reference: [11, 12], aborts: false, fits: true },
+      { request: 1, promptTokens: 4, reference: [21], aborts: true, fits: true },
+      { request: 2, promptTokens: 4, reference: [31], aborts: false, fits: false },
     ],
+    cacheOf: () => CACHE,
     checksTokens,
     isLoaded: () => isLoaded,
     findDanger: (engine, blocks) => {
@@ -57,7 +60,22 @@ export function setUp({ isLoaded = true, checksTokens = true, endangered = [] }:
   return { judge, said };
 }
 
-function batch(change: Partial<PostedBatch> = {}): PostedBatch {
+/** Of each rank: one layer of 6 blocks of 4 tokens, 16 bytes each. */
+const CACHE = mapCache([
+  layView(0, 0, {
+    order: 'BN',
+    blockCount: 6,
+    blockUnits: 4,
+    unitTokens: 1,
+    cellBytes: 16,
+    headFirst: 0,
+    headCount: 1,
+  }),
+]);
+/** Where a token of a block lies. */
+export const byteOf = (block: number, token = 0): number => block * 64 + token * 16;
+
+export function batch(change: Partial<PostedBatch> = {}): PostedBatch {
   return {
     tag: 1,
     peer: D_RANK,
@@ -67,7 +85,7 @@ function batch(change: Partial<PostedBatch> = {}): PostedBatch {
     request: 0,
     layer: 0,
     part: 0,
-    runs: [0, 0, 16],
+    runs: [byteOf(0), byteOf(3), 64],
     localBlocks: [0],
     remoteBlocks: [3],
     ...change,
@@ -79,8 +97,8 @@ export const allocate = (blocks: readonly number[], request = 0): Note => ({
   request,
   blocks,
 });
-const free = (blocks: readonly number[], request = 0): Note => ({ kind: 'free', request, blocks });
-const share = (blocks: readonly number[], request = 0): Note => ({ kind: 'share', request, blocks });
+export const free = (blocks: readonly number[], request = 0): Note => ({ kind: 'free', request, blocks });
+export const share = (blocks: readonly number[], request = 0): Note => ({ kind: 'share', request, blocks });
 export const outcome = (
   end: 'completed' | 'failed' | 'aborted',
   tokens: readonly number[] = [11, 12],
@@ -94,7 +112,7 @@ export const reported = (end: 'sent' | 'received' | 'failed', request = 0): Mess
   failed: [],
   [end]: [request],
 });
-const assign = (prefill: number, decode: number, transfer = 1): Note => ({
+export const assign = (prefill: number, decode: number, transfer = 1): Note => ({
   kind: 'assign',
   request: 0,
   transfer,
@@ -114,14 +132,36 @@ const misread: Note = {
   block: 3,
 };
 
-/** P has block 0 and D has block 3, both for request 0. */
-function held(judge: Judge): void {
+export const external = (tokenFrom: number, tokenTo: number, request = 0): Note => ({
+  kind: 'external',
+  request,
+  tokenFrom,
+  tokenTo,
+});
+
+/** P has block 0 and D has block 3, both for request 0, and D waits for its prompt. */
+export function held(judge: Judge): void {
   judge.note(P.scheduler, allocate([0]));
   judge.note(D.scheduler, allocate([3]));
+  judge.note(D.scheduler, external(0, 4));
 }
 
+export const read = (change: Partial<PostedBatch> = {}): PostedBatch =>
+  batch({
+    operation: 'read',
+    peer: P_RANK,
+    localBlocks: [3],
+    remoteBlocks: [0],
+    runs: [byteOf(3), byteOf(0), 64],
+    ...change,
+  });
+
+/** A batch lands as a whole. */
+export const land = (judge: Judge, from: number, landed: PostedBatch): void =>
+  judge.landed(from, landed, landed.runs);
+
 type Script = (judge: Judge) => void;
-interface Case {
+export interface Case {
   readonly name: string;
   readonly says: string;
   readonly illegal: Script;
@@ -132,97 +172,6 @@ interface Case {
 }
 
 export const CASES: readonly Case[] = [
-  {
-    name: 'a block handed out while an operation can still touch it',
-    says: 'I1 decode scheduler block pool',
-    illegal(judge) {
-      held(judge);
-      judge.note(D.scheduler, allocate([4, 2], 1));
-    },
-    legal(judge) {
-      held(judge);
-      judge.note(P.scheduler, allocate([2], 1));
-      judge.note(D.scheduler, allocate([4, 1], 1));
-    },
-    setting: { endangered: [2] },
-    legalSetting: { endangered: [2] },
-  },
-  {
-    name: 'a write posted on a block that nobody holds',
-    says: 'I1 decode blocks',
-    illegal(judge) {
-      judge.note(P.scheduler, allocate([0]));
-      judge.posted(P_RANK, batch(), true);
-    },
-    legal(judge) {
-      judge.note(P.scheduler, allocate([0]));
-      judge.posted(P_RANK, batch(), false);
-      judge.note(D.scheduler, allocate([3]));
-      judge.posted(P_RANK, batch(), true);
-    },
-  },
-  {
-    name: 'a write that lands on a block of another request',
-    says: 'I1 decode blocks',
-    illegal(judge) {
-      held(judge);
-      judge.posted(P_RANK, batch(), true);
-      judge.note(D.scheduler, free([3]));
-      judge.note(D.scheduler, allocate([3], 1));
-      judge.landed(P_RANK, batch());
-    },
-    legal(judge) {
-      held(judge);
-      judge.posted(P_RANK, batch(), true);
-      judge.landed(P_RANK, batch());
-      judge.note(D.scheduler, free([3]));
-      judge.note(D.scheduler, allocate([3], 1));
-    },
-  },
-  {
-    name: 'a write from a block that was freed',
-    says: 'I1 prefill blocks',
-    illegal(judge) {
-      held(judge);
-      judge.note(P.scheduler, free([0]));
-      judge.posted(P_RANK, batch(), true);
-    },
-    legal(judge) {
-      held(judge);
-      judge.note(P.scheduler, share([0], 1));
-      judge.note(P.scheduler, free([0]));
-      judge.posted(P_RANK, batch(), true);
-    },
-  },
-  {
-    name: 'a read that lands in a block of another request',
-    says: 'I1 decode blocks',
-    illegal(judge) {
-      judge.note(P.scheduler, allocate([0]));
-      judge.note(D.scheduler, allocate([3], 1));
-      judge.landed(D_RANK, batch({ operation: 'read', peer: P_RANK, localBlocks: [3], remoteBlocks: [0] }));
-    },
-    legal(judge) {
-      judge.note(P.scheduler, allocate([0], 1));
-      judge.note(D.scheduler, allocate([3]));
-      judge.landed(D_RANK, batch({ operation: 'read', peer: P_RANK, localBlocks: [3], remoteBlocks: [0] }));
-    },
-  },
-  {
-    name: 'a read from a block that P no longer holds',
-    says: 'I1 prefill blocks',
-    illegal(judge) {
-      held(judge);
-      judge.note(P.scheduler, free([0]));
-      judge.landed(D_RANK, batch({ operation: 'read', peer: P_RANK, localBlocks: [3], remoteBlocks: [0] }));
-    },
-    legal(judge) {
-      held(judge);
-      judge.note(P.scheduler, free([0]));
-      judge.engineDied(P.engine);
-      judge.landed(D_RANK, batch({ operation: 'read', peer: P_RANK, localBlocks: [3], remoteBlocks: [0] }));
-    },
-  },
   {
     name: 'a second end of one request',
     says: 'I2 proxy outcome',
@@ -320,6 +269,7 @@ export const CASES: readonly Case[] = [
       judge.note(PROXY, assign(P.engine, D.engine));
       held(judge);
       judge.note(D_OTHER.scheduler, allocate([3]));
+      judge.note(D_OTHER.scheduler, external(0, 4));
       judge.posted(P_RANK, batch({ peer: D_OTHER.ranks[0]! }), true);
     },
     legal(judge) {

@@ -1,7 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import { PROXY } from '../../../src/base/topology.ts';
 import { INVARIANTS } from '../../../src/oracle/verdict.ts';
-import { allocate, CASES, D, D_RANK, outcome, P_RANK, reported, setUp } from './cases.ts';
+import { allocate, D, D_RANK, CASES as OTHER_CASES, outcome, P_RANK, reported, setUp } from './cases.ts';
+import { OPERATION_CASES } from './operation-cases.ts';
+
+const CASES = [...OPERATION_CASES, ...OTHER_CASES];
 
 describe('the judge', () => {
   test.each(CASES)('calls out $name', ({ illegal, says, setting }) => {
