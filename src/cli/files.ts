@@ -31,7 +31,7 @@ export type TextKind = keyof typeof TEXT_BYTES_MAX;
 /** Other names of standard input, which as files could only be opened once more. */
 const STANDARD_INPUT: readonly string[] = ['-', '/dev/stdin', '/dev/fd/0', '/proc/self/fd/0'];
 
-const CHUNK_BYTES = 1 << 16;
+const FIRST_BYTES = 1 << 16;
 const PAUSE_MILLIS = 10;
 
 /**
@@ -83,22 +83,21 @@ function kindOf(stats: Stats): string {
 
 /** The size that a file system tells is no bound: files grow, and those of /proc say 0. */
 function readAll(descriptor: number, path: string, most: number): Buffer {
-  const chunks: Buffer[] = [];
+  let room = Buffer.allocUnsafe(FIRST_BYTES);
   for (let bytes = 0; ; ) {
-    const chunk = Buffer.allocUnsafe(CHUNK_BYTES);
-    const got = readSome(descriptor, path, chunk);
-    if (got === 0) return Buffer.concat(chunks, bytes);
+    const got = readSome(descriptor, path, room.subarray(bytes));
+    if (got === 0) return room.subarray(0, bytes);
     bytes += got;
     if (bytes > most) throw new UsageError('FILE', `${path}: is longer than ${most} bytes, no more are read`);
-    chunks.push(chunk.subarray(0, got));
+    if (bytes === room.length) room = Buffer.concat([room], 2 * bytes);
   }
 }
 
 /** Waits for standard input that somebody made non-blocking. */
-function readSome(descriptor: number, path: string, chunk: Buffer): number {
+function readSome(descriptor: number, path: string, room: Buffer): number {
   for (;;) {
     try {
-      return readSync(descriptor, chunk, 0, chunk.length, null);
+      return readSync(descriptor, room, 0, room.length, null);
     } catch (error) {
       const { code, message } = error as NodeJS.ErrnoException;
       if (code === 'EOF') return 0;
