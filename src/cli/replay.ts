@@ -38,15 +38,16 @@ export function addReplay(program: Command, finish: (code: number) => void): voi
 }
 
 /**
- * What the arguments say: one file, or a line and the words around it, as the shell has split them.
+ * What the arguments say: one file, or a line and the words around it, as the shell has split them, or the JSON it stands for.
  *
  * @throws UsageError as readReplay and readText do; REPLAY-CONNECTOR for a connector that is not in this program.
  */
 export function toldBy(words: readonly string[]): Replay {
   const [first = ''] = words;
   const text = words.join(' ');
-  const isPath = words.length === 1 && (existsSync(first) || !hasReplayLine(text));
-  if (!isPath && !hasReplayLine(text))
+  const isTold = hasReplayLine(text) || /^\s*\{/.test(text);
+  const isPath = words.length === 1 && (existsSync(first) || !isTold);
+  if (!isPath && !isTold)
     throw new UsageError(
       'REPLAY-LINE',
       `${words.length} arguments without a replay line: give one line or one file`,

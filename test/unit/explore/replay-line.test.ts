@@ -70,6 +70,7 @@ describe('a replay line is read from', () => {
 
   test('arguments as the shell splits them', () => {
     expect(toldBy(FAIL.split(' '))).toEqual(REPLAY);
+    expect(toldBy([Buffer.from(LINE.slice(5), 'base64url').toString()])).toEqual(REPLAY);
   });
 
   test.each<[string, Buffer]>([
