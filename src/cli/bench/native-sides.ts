@@ -131,7 +131,8 @@ export class Baseline {
   async run({ bytes, operations, window, batches, posts }: Shape): Promise<Timed> {
     this.#child.stdin!.write(`${[bytes, operations, window, batches, posts].join(' ')}\n`);
     const { done, value } = await this.#answers.next();
-    if (done) throw new BrokenBelief('INV-NATIVE-2', 'the C baseline has ended before its time');
+    if (done)
+      throw new UsageError('NATIVE', `the C baseline ${BASELINE} has ended: run \`npm run build:native\``);
     return JSON.parse(value) as Timed;
   }
 
