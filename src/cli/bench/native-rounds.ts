@@ -39,8 +39,8 @@ export interface Measured {
 const WAITED_MAX = 0.02;
 /** Rounds of each before any counts: pages, caches, code that is compiled. */
 const WARM_ROUNDS = 5;
-/** For each round that is wanted, this many are tried at the most. */
-const TRIES = 20;
+/** For each round that is wanted, this many are tried at the most; where the first of each had no clean one, no more. */
+const TRIES = 10;
 
 const isClean = ({ seconds, waitedSeconds }: Timed): boolean => waitedSeconds <= WAITED_MAX * seconds;
 
@@ -52,7 +52,7 @@ export async function measure(bridge: Side, baseline: Side, shape: Shape, wanted
   }
   const kept: Pair[] = [];
   let tried = 0;
-  while (kept.length < wanted && tried < TRIES * wanted) {
+  while (kept.length < wanted && tried < (kept.length === 0 ? 1 : TRIES) * wanted) {
     const isFirst = tried++ % 2 === 0;
     const early = isFirst ? await bridge(shape) : null;
     const theirs = await baseline(shape);

@@ -51,6 +51,12 @@ describe('rounds of two programs', () => {
     expect(figure.note).toBe('5 of 15 rounds kept; CPU 2.020 s/GB, in C 2.000');
   });
 
+  test('where the machine is busy all the time it does not go on for long', async () => {
+    const busy = side('a', [], () => timed(1, 0.5));
+    const idle = side('b', [], () => timed(1));
+    expect(await measure(busy, idle, SHAPE, 6)).toEqual({ kept: [], tried: 6 });
+  });
+
   test('too few clean rounds are no measurement, and hold nothing', async () => {
     const busy = side('a', [], (round) => timed(1, round < 2 ? 0 : 0.5));
     const measured = await measure(
@@ -59,9 +65,9 @@ describe('rounds of two programs', () => {
       SHAPE,
       3,
     );
-    expect(measured.tried).toBe(60);
+    expect(measured.tried).toBe(30);
     const figure = judge(JUDGED, SHAPE, measured, 3);
     expect(figure).toMatchObject({ ratio: Number.NaN, holds: false });
-    expect(figure.note).toBe('in 58 of 60 rounds a thread waited for a core, and 3 without are needed');
+    expect(figure.note).toBe('in 28 of 30 rounds a thread waited for a core, and 3 without are needed');
   });
 });
