@@ -1,7 +1,7 @@
-import { decode } from '@msgpack/msgpack';
 import type { Topology } from '../base/topology.ts';
 import type { Effect, Input } from '../wire/machine.ts';
 import type { Message } from '../wire/messages.ts';
+import { decodeMsgpack } from '../wire/msgpack.ts';
 import type { Flight } from './nic-lanes.ts';
 import type { NicEvent } from './nic-side.ts';
 
@@ -59,7 +59,7 @@ function describeBytes(bytes: Uint8Array): string {
 
 function mapFields(bytes: Uint8Array): string | null {
   try {
-    const value: unknown = decode(bytes);
+    const value: unknown = decodeMsgpack(bytes);
     if (typeof value !== 'object' || value === null || Array.isArray(value)) return null;
     const fields = Object.entries(value).filter(
       ([, field]) => typeof field !== 'object' || Array.isArray(field),

@@ -1,7 +1,10 @@
-import { decode, encode } from '@msgpack/msgpack';
+import { encode } from '@msgpack/msgpack';
 import { CONTEXT_NUMBERS, LAYER_NUMBERS, PART_NUMBERS } from '../base/cache-view.ts';
+import { isIndex } from '../base/checks.ts';
+import { UsageError } from '../base/failure.ts';
 import { finish, mix } from '../base/mix.ts';
 import type { PeerMessage } from './messages.ts';
+import { decodeMsgpack } from './msgpack.ts';
 
 /**
  * The shipped connector's messages as bytes: a msgpack map and a 4-byte checksum. The simulator hands messages over as
@@ -59,11 +62,13 @@ export function decodePeerMessage(frame: Uint8Array): PeerMessage | string {
   if (view.getUint32(body.length) !== checksum(body)) return 'frame checksum does not match';
   let value: unknown;
   try {
-    value = decode(body);
-  } catch {
-    return 'frame is not msgpack';
+    value = decodeMsgpack(body);
+  } catch (error) {
+    if (error instanceof UsageError) return `frame is not msgpack: ${error.code}`;
+    throw error;
   }
-  return isRecord(value) && isPeerMessage(value) ? value : 'frame is not a message of this protocol';
+  const odd = oddityOf(value);
+  return odd === '' ? (value as PeerMessage) : odd;
 }
 
 function checksum(bytes: Uint8Array): number {
@@ -76,12 +81,22 @@ function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-function isPeerMessage(value: Record<string, unknown>): value is Record<string, unknown> & PeerMessage {
+/**
+ * Why a value is no message between peers, or ''. Holds for what comes as an object as well as for what was decoded: a
+ * number in it is whole, exact and not negative, whatever its sender was.
+ */
+export function oddityOf(value: unknown): string {
+  if (!isRecord(value)) return `${NOT_A_MESSAGE}: no map`;
   const kind = value['kind'];
-  if (typeof kind !== 'string' || !Object.hasOwn(FIELDS, kind)) return false;
-  const fields = FIELDS[kind as PeerMessage['kind']];
-  return Object.keys(fields).every((field) => isField(fields[field]!, value[field]));
+  if (typeof kind !== 'string' || !Object.hasOwn(FIELDS, kind)) return `${NOT_A_MESSAGE}: unknown kind`;
+  const fields: { readonly [field: string]: FieldKind } = FIELDS[kind as PeerMessage['kind']];
+  for (const field in fields) {
+    if (!isField(fields[field]!, value[field])) return `${NOT_A_MESSAGE}: field ${field} of ${kind}`;
+  }
+  return '';
 }
+
+const NOT_A_MESSAGE = 'not a message of this protocol';
 
 function isField(kind: FieldKind, value: unknown): boolean {
   switch (kind) {
@@ -96,10 +111,6 @@ function isField(kind: FieldKind, value: unknown): boolean {
     case 'geometry':
       return isGeometry(value);
   }
-}
-
-function isIndex(value: unknown): boolean {
-  return Number.isSafeInteger(value) && (value as number) >= 0;
 }
 
 function isGeometry(value: unknown): boolean {

@@ -1,9 +1,10 @@
-import { decode, encode } from '@msgpack/msgpack';
+import { encode } from '@msgpack/msgpack';
 import { type LayerView, WHOLE_CONTEXT } from '../../base/cache-view.ts';
 import type { BlockId, RequestId, TransferId } from '../../base/topology.ts';
 import { decodeUtf8, encodeUtf8 } from '../../base/utf8.ts';
 import { packEngineDesc, packMemoryDesc, unpackEngineDesc, unpackMemoryDesc } from '../../io/descriptors.ts';
 import type { BytesMessage } from '../../wire/messages.ts';
+import { decodeMsgpack } from '../../wire/msgpack.ts';
 
 /**
  * The first connector's messages as real bytes. A receiver tells them apart by trying: a msgpack map is a block list,
@@ -50,7 +51,7 @@ export function releaseBytes(request: RequestId): BytesMessage {
 export function readMap(bytes: Uint8Array): Notification | null {
   if (!isMapMarker(bytes[0])) return null;
   try {
-    return remoteBlocksOf(decode(bytes) as { readonly [field: string]: unknown });
+    return remoteBlocksOf(decodeMsgpack(bytes) as { readonly [field: string]: unknown });
   } catch {
     // Not msgpack after all: the sender means text.
     return null;
@@ -224,8 +225,8 @@ export function readReplies(
   engineBytes: Uint8Array,
   memoryBytes: Uint8Array,
 ): { readonly key: string; readonly views: LayerView[] } {
-  const engine = decode(engineBytes) as EngineReply;
-  const layers = decode(memoryBytes) as readonly (readonly Uint8Array[])[];
+  const engine = decodeMsgpack(engineBytes) as EngineReply;
+  const layers = decodeMsgpack(memoryBytes) as readonly (readonly Uint8Array[])[];
   const { key } = unpackEngineDesc(engine.agent_metadata);
   const views = layers.map(([packed], layer) => {
     const memory = unpackMemoryDesc(packed!);

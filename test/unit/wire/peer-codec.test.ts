@@ -162,8 +162,10 @@ test('random bytes under a right checksum never throw, and none of them passes f
     { seed: 42, numRuns: 3000 },
   );
   expect([...causes.keys()].sort()).toEqual([
-    'frame is not a message of this protocol',
-    'frame is not msgpack',
+    'frame is not msgpack: MSGPACK-FORMAT',
+    'frame is not msgpack: MSGPACK-SHORT',
+    'not a message of this protocol: no map',
+    'not a message of this protocol: unknown kind',
   ]);
 });
 
@@ -239,13 +241,19 @@ describe('under a right checksum', () => {
     ['a rank outside its group', replyOf({ ranks: 2, rank: 2, interleaveUnits: 1 })],
     ['a text for bytes', { ...metaReply, engineDesc: 'x' }],
   ])('%s is refused', (_, value) => {
-    expect(read(value)).toBe('frame is not a message of this protocol');
+    expect(read(value)).toMatch(/^not a message of this protocol: (no map|unknown kind|field \w+ of \w+)$/);
   });
 
   test('a list nested a hundred thousand times is refused, not followed', () => {
     const body = new Uint8Array(100_001).fill(0x91);
     body[100_000] = 0xc0;
-    expect(decodePeerMessage(framed(body))).toBeTypeOf('string');
+    expect(decodePeerMessage(framed(body))).toBe('frame is not msgpack: MSGPACK-DEPTH');
+  });
+
+  test('a field that does not fit is named', () => {
+    expect(read({ ...grant, blocks: [1, null] })).toBe(
+      'not a message of this protocol: field blocks of grant',
+    );
   });
 
   test('a frame longer than the limit is refused by its length alone', () => {
