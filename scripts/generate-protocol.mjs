@@ -142,7 +142,7 @@ const MESSAGES = {
     answer: 'grant or refuse',
     lost: 'repeated, then the peer stops and seals without success',
     twice: 'the same grant again while Granted, else refuse',
-    late: 'kept if the lease is not there yet, refused if it is over',
+    late: 'kept if the lease is not there yet, refused if it is over or its sender has sealed',
   },
   grant: {
     way: 'target to initiator',
@@ -150,7 +150,7 @@ const MESSAGES = {
     answer: 'the transfer, at last a seal',
     lost: 'WRITE: repeated by D; READ: D repeats the claim',
     twice: 'passed over while moving, answered with the seal afterwards',
-    late: 'kept if the request is not there yet; if its number is stale nothing is touched and a seal answers it',
+    late: 'kept if the request is not there yet; if its number is stale nothing is touched, and a seal answers it once the transfer is over',
   },
   refuse: {
     way: 'target (P) to initiator (D)',
@@ -166,7 +166,7 @@ const MESSAGES = {
     answer: 'sealAck',
     lost: 'repeated; if all are lost the target revokes and the answer is a seal',
     twice: 'acknowledged twice, counted once',
-    late: 'acknowledged; a settled lease is not moved by it',
+    late: 'acknowledged; a settled lease is not moved by it; READ: before the lease is there it is kept',
   },
   sealAck: {
     way: 'target to initiator',
@@ -182,7 +182,7 @@ const MESSAGES = {
     answer: 'seal, when drained',
     lost: 'repeated, then the peer is fenced',
     twice: 'stopping twice changes nothing',
-    late: 'answered with the seal of the ended transfer; before the request came it is kept',
+    late: 'answered with the seal of the ended transfer; before the request came it is answered with a seal, and kept',
   },
   bytes: {
     way: 'anybody to rank',
@@ -206,8 +206,13 @@ const LIMIT_WORDS = {
   haulMicros: 'the initiator stops a transfer that is not over after this',
   drainMicros: 'the initiator resets its queue pairs if what it gave up has not completed by then',
   leaseMicros: 'the target revokes a lease that is not over after this',
-  earlyMicros: 'how long a grant, claim or revoke for an unknown request is kept',
-  earlyMax: 'how many such transfers are kept at one rank',
+  earlyMicros: 'how long a grant, claim, seal or revoke for an unknown request is kept',
+  earlyMax: 'for how many such transfers something is kept of each peer rank; its oldest goes first',
+  earlyBlocksMax: 'how many blocks the kept grants of each peer rank name together; its oldest goes first',
+  grantWindow:
+    'how far from the highest grant number taken a number may be: ahead of it is refused, behind it is stale',
+  grantNamesMax: 'for how many transfers one grant number is believed',
+  renewalsMax: 'how many handshakes a grant of an epoch not heard of may ask for',
   endedMax: 'how many ended transfers a rank remembers, for each half',
 };
 

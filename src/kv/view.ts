@@ -151,6 +151,29 @@ export function sourceRanks(heads: number, sourceTp: number, targetTp: number, t
   return ranks;
 }
 
+/**
+ * The target ranks that end a loan of rank `sourceRank`: all that it serves or, where copies of its heads serve everybody,
+ * the one that says so in their stead.
+ */
+export function sealingRanks(
+  heads: number,
+  sourceTp: number,
+  targetTp: number,
+  sourceRank: number,
+): number[] {
+  const served = targetRanks(heads, sourceTp, targetTp, sourceRank);
+  return served.length > 0 ? served : [sourceRank % targetTp];
+}
+
+/** The source ranks that serve nobody and whose loan rank `targetRank` ends. */
+export function idleSources(heads: number, sourceTp: number, targetTp: number, targetRank: number): number[] {
+  const ranks: number[] = [];
+  for (let rank = targetRank; rank < sourceTp; rank += targetTp) {
+    if (targetRanks(heads, sourceTp, targetTp, rank).length === 0) ranks.push(rank);
+  }
+  return ranks;
+}
+
 /** The inverse of {@link sourceRanks}: the target ranks that rank `sourceRank` serves. */
 export function targetRanks(heads: number, sourceTp: number, targetTp: number, sourceRank: number): number[] {
   const ranks: number[] = [];

@@ -142,6 +142,7 @@ export const GOALS = [
   'grant-stale-refused',
   'claim-before-lease',
   'claim-refused',
+  'idle-rank-released',
   'write-deferred',
   'send-queue-full',
   'abort-while-moving',

@@ -15,7 +15,7 @@ const memory = newMemory();
 /** What can only happen in one mode. */
 const GOALS_OF: { readonly [mode in Mode]: readonly Goal[] } = {
   write: ['grant-before-request', 'write-deferred'],
-  read: ['claim-before-lease', 'claim-refused'],
+  read: ['claim-before-lease', 'claim-refused', 'idle-rank-released'],
 };
 
 /** The run of a case, with what tells it apart when it fails. */

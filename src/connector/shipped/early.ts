@@ -1,36 +1,99 @@
-import type { TransferId } from '../../base/topology.ts';
+import type { ActorId, TransferId } from '../../base/topology.ts';
 import type { Emit } from '../../wire/machine.ts';
 import { refuse } from '../../wire/notes.ts';
 import { LIMITS } from './limits.ts';
-import type { Early, WorkerState } from './state.ts';
+import type { Early, Grant, WorkerState } from './state.ts';
 import { arm, TIMER } from './timers.ts';
 
-/** Grants and claims that came before this rank heard of their request: kept, bounded in number and time. */
+/**
+ * What peers said before this rank heard of their request: one entry for each transfer and peer, bounded in number, size
+ * and time. A peer that says too much loses its own oldest entries and nobody else's.
+ */
 
-/** The table entry for a transfer this rank has not heard of; undefined when the table is full. */
-export function holdEarly(
+/** What is kept of this peer for this transfer, made if there is nothing. */
+export function keepEarly(
   state: WorkerState,
   transfer: TransferId,
+  rank: ActorId,
   at: number,
   emit: Emit,
-): Early | undefined {
-  let early = state.early.get(transfer);
-  if (early === undefined) {
-    if (state.early.size >= LIMITS.earlyMax) {
-      refuse(emit, 'too many messages for requests not heard of');
-      return undefined;
-    }
-    early = { grants: [], claims: [], revoked: [] };
-    state.early.set(transfer, early);
+): Early {
+  let ranks = state.early.get(transfer);
+  if (ranks === undefined) {
+    ranks = new Map();
+    state.early.set(transfer, ranks);
     arm(emit, TIMER.early, transfer, at + LIMITS.earlyMicros);
   }
+  const known = ranks.get(rank);
+  if (known !== undefined) return known;
+  const early: Early = { grant: null, claim: null, release: null, revoked: false };
+  ranks.set(rank, early);
+  const transfers = earlyOf(state, rank);
+  transfers.add(transfer);
+  if (transfers.size > LIMITS.earlyMax) dropOldest(state, rank, emit);
   return early;
 }
 
-export function takeEarly(state: WorkerState, transfer: TransferId, emit: Emit): Early | undefined {
-  const early = state.early.get(transfer);
-  if (early === undefined) return undefined;
+/** Keeps a grant; the peer's oldest ones go when their block lists are too long together. */
+export function keepGrant(
+  state: WorkerState,
+  transfer: TransferId,
+  rank: ActorId,
+  grant: Grant,
+  at: number,
+  emit: Emit,
+): void {
+  if (grant.blocks.length > LIMITS.earlyBlocksMax)
+    return refuse(emit, `a grant of ${grant.blocks.length} blocks for a request not heard of`);
+  keepEarly(state, transfer, rank, at, emit).grant = grant;
+  const transfers = earlyOf(state, rank);
+  let blocks = 0;
+  for (const held of transfers) blocks += state.early.get(held)?.get(rank)?.grant?.blocks.length ?? 0;
+  while (blocks > LIMITS.earlyBlocksMax) {
+    const [oldest] = transfers;
+    blocks -= state.early.get(oldest!)?.get(rank)?.grant?.blocks.length ?? 0;
+    dropOldest(state, rank, emit);
+  }
+}
+
+/** What all peers said about a transfer, which is heard of now. */
+export function takeEarly(
+  state: WorkerState,
+  transfer: TransferId,
+  emit: Emit,
+): ReadonlyMap<ActorId, Early> | undefined {
+  const ranks = state.early.get(transfer);
+  if (ranks === undefined) return undefined;
   emit({ kind: 'stop', timer: TIMER.early, object: transfer });
+  forgetEarly(state, transfer);
+  return ranks;
+}
+
+/** Nobody has spoken of it in time. */
+export function forgetEarly(state: WorkerState, transfer: TransferId): void {
+  for (const rank of state.early.get(transfer)?.keys() ?? []) earlyOf(state, rank).delete(transfer);
   state.early.delete(transfer);
-  return early;
+}
+
+/** Transfers of which something is kept for a peer, oldest first. */
+function earlyOf(state: WorkerState, rank: ActorId): Set<TransferId> {
+  let transfers = state.earlyOf.get(rank);
+  if (transfers === undefined) {
+    transfers = new Set();
+    state.earlyOf.set(rank, transfers);
+  }
+  return transfers;
+}
+
+function dropOldest(state: WorkerState, rank: ActorId, emit: Emit): void {
+  const transfers = earlyOf(state, rank);
+  const [oldest] = transfers;
+  if (oldest === undefined) return;
+  refuse(emit, 'too many messages for requests not heard of');
+  transfers.delete(oldest);
+  const ranks = state.early.get(oldest);
+  ranks?.delete(rank);
+  if (ranks?.size !== 0) return;
+  emit({ kind: 'stop', timer: TIMER.early, object: oldest });
+  state.early.delete(oldest);
 }

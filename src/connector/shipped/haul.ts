@@ -5,7 +5,7 @@ import type { Emit } from '../../wire/machine.ts';
 import { goal, refuse } from '../../wire/notes.ts';
 import { LIMITS } from './limits.ts';
 import { HAUL_MOVES, type HaulPhase } from './moves.ts';
-import { dropQueued, enqueueRuns, needSession, outdate, type SessionUser } from './session.ts';
+import { dropQueued, enqueueRuns, leaveDoubted, needSession, outdate, type SessionUser } from './session.ts';
 import {
   type Grant,
   type Haul,
@@ -26,7 +26,12 @@ import { arm, TIMER } from './timers.ts';
 export function startHaul(state: WorkerState, haul: Haul, at: number, emit: Emit): void {
   state.hauls.set(haul.transfer, haul);
   arm(emit, TIMER.haulDeadline, haul.transfer, at + LIMITS.haulMicros);
-  if (haul.operation === 'read') for (const peer of haul.peers) claim(state, haul, peer, emit);
+  for (const peer of haul.peers) {
+    if (peer.phase === 'Sealed') {
+      goal(emit, 'idle-rank-released');
+      sendSeal(state, haul, peer, emit);
+    } else if (haul.operation === 'read') claim(state, haul, peer, emit);
+  }
   repeatLater(haul, at, emit);
 }
 
@@ -68,8 +73,14 @@ export function newHaulPeer(rank: ActorId, layers: number): HaulPeer {
     outstanding: 0,
     parts: 0,
     attempts: 0,
+    renewals: 0,
     ok: true,
   };
+}
+
+/** READ: a rank of P whose heads copies of it serve. Nothing is read there, and it is told so from the start. */
+export function newIdlePeer(rank: ActorId): HaulPeer {
+  return { ...newHaulPeer(rank, 0), phase: 'Sealed' };
 }
 
 function claim(state: WorkerState, haul: Haul, peer: HaulPeer, emit: Emit): void {
@@ -183,24 +194,23 @@ function phaseOf(peer: HaulPeer): HaulPhase {
   return peer.phase;
 }
 
+/** The peer of a transfer that a message came from; undefined, and the message refused, when it has no part in it. */
+export function partOf(haul: Haul, rank: ActorId, kind: string, emit: Emit): HaulPeer | undefined {
+  const peer = haul.peers.find((candidate) => candidate.rank === rank);
+  if (peer === undefined)
+    refuse(emit, `${kind} for transfer ${haul.transfer} from a rank that has no part in it`);
+  return peer;
+}
+
 /** Applies a grant to a waiting peer; a repeated or stale one only gets its answer again. */
 export function onGrant(
   state: WorkerState,
   haul: Haul,
-  rank: ActorId,
+  peer: HaulPeer,
   grant: Grant,
   at: number,
   emit: Emit,
 ): void {
-  const peer = haul.peers.find((candidate) => candidate.rank === rank);
-  if (peer === undefined) {
-    refuse(emit, `grant for transfer ${haul.transfer} from a rank that has no part in it`);
-    return emit({
-      kind: 'send',
-      to: rank,
-      message: { kind: 'seal', transfer: haul.transfer, ok: false, tpSize: 0, attempt: 0 },
-    });
-  }
   if (peer.phase === 'Sealed' || peer.phase === 'Closed') return sendSeal(state, haul, peer, emit);
   if (peer.phase !== 'Waiting') return;
   if (!covers(state, haul, grant)) {
@@ -218,17 +228,18 @@ export function onGrant(
   settleHaul(state, haul, at, emit);
 }
 
-/** The grant is in order, its block list reaches as far as its range, and it fits what this side wants to move. */
+/** The grant's block list has the blocks of its range, each of them once, and it fits what this side wants to move. */
 function covers(state: WorkerState, haul: Haul, grant: Grant): boolean {
-  const end = grant.firstSlot + grant.blocks.length * state.env.views[0]!.blockUnits;
-  const inOrder = grant.firstSlot <= grant.slotFrom && grant.slotFrom <= grant.slotTo;
-  const reaches = grant.slotFrom === grant.slotTo || grant.slotTo <= end;
+  const { blockUnits } = state.env.views[0]!;
+  const first = Math.floor(grant.slotFrom / blockUnits);
+  const inOrder = grant.firstSlot === first * blockUnits && grant.slotFrom <= grant.slotTo;
+  const reaches = grant.blocks.length === Math.ceil(grant.slotTo / blockUnits) - first;
   // WRITE: D says which part it lacks. READ: P lends the whole prompt and D takes what it lacks.
   const fits =
     haul.operation === 'write'
       ? grant.slotTo <= haul.slotTo
       : grant.slotFrom <= haul.slotFrom && grant.slotTo >= haul.slotTo;
-  return inOrder && reaches && fits;
+  return inOrder && fits && reaches && new Set(grant.blocks).size === grant.blocks.length;
 }
 
 /** Where the haul ends under this grant. */
@@ -246,19 +257,45 @@ export function advance(state: WorkerState, haul: Haul, peer: HaulPeer, at: numb
     const from = peer.postedTo[layer]!;
     const to = Math.min(haul.readyTo[layer]!, target);
     if (to <= from) continue;
-    session ??= sessionFor(state, peer, grant, at, emit);
-    if (session.phase !== 'Ready') return;
+    session ??= sessionFor(state, haul, peer, grant, at, emit);
+    if (session === null || session.phase !== 'Ready') return;
     // Granted before a fence: the blocks may have a new owner.
-    if (grant.epoch < session.epoch) return stopPeer(state, haul, peer, emit);
+    if (grant.epoch < session.epoch) return onMisfit(state, session, haul, peer, emit);
     postLayer(state, session, haul, peer, grant, layer, from, to, emit);
     if (phaseOf(peer) !== 'Moving') return;
   }
 }
 
-/** A session of the grant's epoch or a later one; an older one is given up for a new handshake. */
-function sessionFor(state: WorkerState, peer: HaulPeer, grant: Grant, at: number, emit: Emit): Session {
+/**
+ * The grant does not go with what the peer said of itself in the handshake. Either may be wrong; so the session is not kept
+ * once nothing moves over it, and the next need asks anew.
+ */
+function onMisfit(state: WorkerState, session: Session, haul: Haul, peer: HaulPeer, emit: Emit): void {
+  stopPeer(state, haul, peer, emit);
+  session.doubted = true;
+  leaveDoubted(state, session);
+}
+
+/**
+ * A session of the grant's epoch or a later one; an older one is given up for a new handshake. Null when the peer's replies
+ * never reach the epoch of its grant: then the grant is wrong.
+ */
+function sessionFor(
+  state: WorkerState,
+  haul: Haul,
+  peer: HaulPeer,
+  grant: Grant,
+  at: number,
+  emit: Emit,
+): Session | null {
   const session = needSession(state, peer.rank, at, emit);
   if (session.phase !== 'Ready' || session.epoch >= grant.epoch) return session;
+  if (peer.renewals === LIMITS.renewalsMax) {
+    refuse(emit, `grant for transfer ${haul.transfer} of an epoch that its sender does not have`);
+    stopPeer(state, haul, peer, emit);
+    return null;
+  }
+  peer.renewals++;
   outdate(session);
   stopVoid(state, peer, at, emit);
   return needSession(state, peer.rank, at, emit);
@@ -291,7 +328,7 @@ function postLayer(
   const remote = session.views[layer]!;
   if (grant.blocks.some((block) => block < 0 || block >= remote.blockCount)) {
     refuse(emit, `grant for transfer ${haul.transfer} names a block outside the peer's cache`);
-    return stopPeer(state, haul, peer, emit);
+    return onMisfit(state, session, haul, peer, emit);
   }
   const runs: number[] = [];
   planUnits(

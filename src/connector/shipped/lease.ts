@@ -100,8 +100,7 @@ export function onClaim(
     else emit({ kind: 'send', to: rank, message: { kind: 'refuse', transfer: lease.transfer, attempt } });
     return;
   }
-  const fits = lease.peersExpected === -1 || lease.peersExpected === expected;
-  if (lease.closing || !fits || lease.peers.length === lease.peersExpected) {
+  if (!mayJoin(state, lease, rank, expected)) {
     goal(emit, 'claim-refused');
     return emit({ kind: 'send', to: rank, message: { kind: 'refuse', transfer: lease.transfer, attempt } });
   }
@@ -111,6 +110,17 @@ export function onClaim(
   sendGrant(state, lease, peer, emit);
 }
 
+/** READ: whether one more rank of D may come, which is one of the engine that came first. */
+function mayJoin(state: WorkerState, lease: Lease, rank: ActorId, expected: number): boolean {
+  const [first] = lease.peers;
+  if (lease.operation !== 'read' || lease.closing) return false;
+  if (first === undefined) return true;
+  const { actors } = state.env.topology;
+  const isSame = actors[first.rank]!.engine === actors[rank]!.engine;
+  return isSame && lease.peersExpected === expected && lease.peers.length < expected;
+}
+
+/** Whether the seal was taken: a rank that has no part in the lease changes nothing. */
 export function onSeal(
   state: WorkerState,
   lease: Lease,
@@ -119,23 +129,26 @@ export function onSeal(
   expected: number,
   at: number,
   emit: Emit,
-): void {
+): boolean {
   let peer = lease.peers.find((candidate) => candidate.rank === rank);
-  if (peer === undefined && lease.operation === 'read' && !lease.closing) {
-    // A reader that gave up before its claim was granted: it will not come any more, so do not wait for it.
-    if (lease.peersExpected === -1) lease.peersExpected = expected;
-    peer = newLeasePeer(state, rank);
+  if (peer === undefined && mayJoin(state, lease, rank, expected)) {
+    // A reader that gave up before its claim was granted, or one that reads from copies: it will not claim, so do not
+    // wait for it. It uses up no grant number, since it would never hear of it.
+    lease.peersExpected = expected;
+    peer = { rank, phase: 'Granted', grant: 0, attempts: 0 };
     lease.peers.push(peer);
   }
-  if (peer === undefined) return;
+  if (peer === undefined) return lease.operation === 'read' && lease.closing;
   const wasRevoking = peer.phase === 'Revoking';
-  if (!move(LEASE_MOVES, peer, 'SealedByPeer')) return;
+  if (!move(LEASE_MOVES, peer, 'SealedByPeer')) return true;
+  if (peer.grant > (state.grantsHeard.get(rank) ?? 0)) state.grantsHeard.set(rank, peer.grant);
   if (wasRevoking) goal(emit, 'revoke-confirmed');
   if (!ok) lease.failed = true;
   // In WRITE one failed part spoils the whole, so the others may as well stop; in READ each reader judges for itself.
   if (!ok && lease.operation === 'write') revokeAll(lease, emit);
   if (!ok && lease.operation === 'write' && !settled(lease)) repeatLater(lease, at, emit);
   settleLease(state, lease, emit);
+  return true;
 }
 
 /** Asks every initiator for the blocks; no new claim is granted from here on. */
@@ -182,6 +195,8 @@ function repeatRevoke(state: WorkerState, lease: Lease, peer: LeasePeer, emit: E
   if (peer.attempts < LIMITS.revokeAttemptsMax) return sendRevoke(lease, peer, emit);
   const epoch = epochOf(state, peer.rank) + 1;
   state.epochs.set(peer.rank, epoch);
+  // Numbers that the peer may never have heard of are given again: under the new epoch, and for other transfers.
+  state.grantsGiven.set(peer.rank, state.grantsHeard.get(peer.rank) ?? 0);
   emit({ kind: 'fence', peer: peer.rank, epoch });
   goal(emit, 'revoke-fenced');
   move(LEASE_MOVES, peer, 'Fenced');

@@ -18,9 +18,17 @@ export const LIMITS = {
   drainMicros: 2_000_000,
   /** The owner of the blocks wants them back after this. */
   leaseMicros: 120_000_000,
-  /** A grant or claim for a request that this rank has not heard of is kept this long. */
+  /** What a peer says of a request that this rank has not heard of is kept this long. */
   earlyMicros: 120_000_000,
+  /** Requests not heard of, and blocks of their grants, that are kept for each peer rank. */
   earlyMax: 256,
+  earlyBlocksMax: 262_144,
+  /** How far from the highest grant number met a number may be, ahead or behind. */
+  grantWindow: 1024,
+  /** Transfers for which one grant number is believed before it counts as stale. */
+  grantNamesMax: 8,
+  /** Handshakes that a grant of an epoch not heard of may ask for. */
+  renewalsMax: 5,
   /** Ended transfers remembered so that a repeated question gets the true answer. */
   endedMax: 256,
 } as const;

@@ -1,12 +1,12 @@
 import type { TransferId } from '../../base/topology.ts';
-import { sourceRanks, targetRanks } from '../../kv/view.ts';
+import { idleSources, sourceRanks, targetRanks } from '../../kv/view.ts';
 import type { Emit } from '../../wire/machine.ts';
 import { goal } from '../../wire/notes.ts';
 import type { Progress } from '../plug.ts';
 import { takeEarly } from './early.ts';
-import { advance, newHaul, newHaulPeer, onGrant, settleHaul, startHaul, stopHaul } from './haul.ts';
+import { advance, newHaul, newHaulPeer, newIdlePeer, settleHaul, startHaul, stopHaul } from './haul.ts';
 import { newLease, newLeasePeer, revokeLease, startLease } from './lease.ts';
-import { applyClaim, revokedByPeer } from './peer-messages.ts';
+import { applyClaim, applyRelease, revokedByPeer, takeGrant } from './peer-messages.ts';
 import type { LendOrder, LoadOrder, SaveOrder, ShippedMeta, WorkerState } from './state.ts';
 
 /** What the scheduler side tells its rank to do, with a step or between steps. */
@@ -38,7 +38,11 @@ function onLoad(state: WorkerState, load: LoadOrder, at: number, emit: Emit): vo
     return startLease(state, newLease(order, 'write', slots, peers, ranks.length), at, emit);
   }
   const layers = env.views.length;
-  const peers = ranks.map((rank) => newHaulPeer(rank, layers));
+  const idle = idleSources(env.heads, remote.ranks.length, env.spec.ranks.length, env.tpRank);
+  const peers = [
+    ...ranks.map((rank) => newHaulPeer(rank, layers)),
+    ...idle.map((rank) => newIdlePeer(remote.ranks[rank]!)),
+  ];
   const readyTo = new Array<number>(layers).fill(slots.to);
   startHaul(state, newHaul(order, 'read', slots, readyTo, peers), at, emit);
 }
@@ -52,8 +56,10 @@ function onLend(state: WorkerState, lend: LendOrder, at: number, emit: Emit): vo
   const early = takeEarly(state, transfer, emit);
   if (early === undefined) return;
   goal(emit, 'claim-before-lease');
-  for (const claim of early.claims)
-    applyClaim(state, transfer, claim.rank, claim.tpSize, claim.attempt, at, emit);
+  for (const [rank, { claim, release }] of early) {
+    if (claim !== null) applyClaim(state, transfer, rank, claim.tpSize, claim.attempt, at, emit);
+    if (release !== null) applyRelease(state, transfer, rank, release, at, emit);
+  }
 }
 
 /** P in WRITE mode: the request's first chunk starts the transfer; grants may already be here. */
@@ -72,8 +78,8 @@ function onFirstSave(state: WorkerState, save: SaveOrder, at: number, emit: Emit
   const early = takeEarly(state, transfer, emit);
   if (early !== undefined) {
     goal(emit, 'grant-before-request');
-    for (const { rank, grant } of early.grants) onGrant(state, haul, rank, grant, at, emit);
-    for (const rank of early.revoked) revokedByPeer(state, haul, rank, at, emit);
+    for (const [rank, { grant }] of early) if (grant !== null) takeGrant(state, haul, rank, grant, at, emit);
+    for (const [rank, { revoked }] of early) if (revoked) revokedByPeer(state, haul, rank, at, emit);
   }
   // A replica of other ranks' heads may have nobody to serve.
   if (haul.peers.length === 0) settleHaul(state, haul, at, emit);

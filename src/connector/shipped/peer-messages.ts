@@ -1,17 +1,18 @@
 import { move } from '../../base/moves.ts';
-import type { ActorId, TransferId } from '../../base/topology.ts';
-import { targetRanks } from '../../kv/view.ts';
+import type { ActorId, Mode, TransferId } from '../../base/topology.ts';
+import { sealingRanks, targetRanks } from '../../kv/view.ts';
 import type { Emit } from '../../wire/machine.ts';
 import type { Message, PeerMessage } from '../../wire/messages.ts';
 import { goal, refuse } from '../../wire/notes.ts';
-import { decodePeerMessage } from '../../wire/peer-codec.ts';
-import { holdEarly } from './early.ts';
-import { onGrant, settleHaul, stopHaul } from './haul.ts';
+import { decodePeerMessage, oddityOf } from '../../wire/peer-codec.ts';
+import { keepEarly, keepGrant } from './early.ts';
+import { onGrant, partOf, settleHaul, stopHaul } from './haul.ts';
 import { onClaim, onSeal } from './lease.ts';
 import { LIMITS } from './limits.ts';
 import { HAUL_MOVES } from './moves.ts';
+import { judgeNumber, raiseWindow, useNumber } from './numbers.ts';
 import { describe, isPeerRank, onMetaReply, type SessionUser } from './session.ts';
-import type { Early, Grant, Haul, WorkerState } from './state.ts';
+import { type Early, type Grant, grantsSeenFrom, type Haul, type WorkerState } from './state.ts';
 
 /** What peers may say to a rank. Whatever it is, it is refused, counted and survived if it does not fit. */
 
@@ -29,6 +30,43 @@ export function onMessage(
     return onMessage(state, user, from, decoded, at, emit);
   }
   if (!isPeerRank(state, from)) return refuse(emit, `${message.kind} from a stranger`);
+  const odd = oddityOf(message);
+  if (odd !== '') return refuse(emit, odd);
+  const peerMessage = message as PeerMessage;
+  if (!maySend(state, peerMessage.kind))
+    return refuse(emit, `${message.kind} from a rank that never sends it`);
+  onPeerMessage(state, user, from, peerMessage, at, emit);
+}
+
+type Half = 'initiator' | 'target';
+
+/** Which half sends a kind of message, and in which mode. */
+const SENDERS: { readonly [K in PeerMessage['kind']]: readonly [Half, Mode | 'both'] } = {
+  metaRequest: ['initiator', 'both'],
+  metaReply: ['target', 'both'],
+  claim: ['initiator', 'read'],
+  grant: ['target', 'both'],
+  refuse: ['target', 'read'],
+  seal: ['initiator', 'both'],
+  sealAck: ['target', 'both'],
+  revoke: ['target', 'both'],
+};
+
+/** Whether a peer of this rank plays the half that says such things: the other one than this rank does. */
+function maySend({ env }: WorkerState, kind: PeerMessage['kind']): boolean {
+  const peer: Half = (env.mode === 'read') === (env.spec.role === 'prefill') ? 'initiator' : 'target';
+  const [half, mode] = SENDERS[kind];
+  return half === peer && (mode === 'both' || mode === env.mode);
+}
+
+function onPeerMessage(
+  state: WorkerState,
+  user: SessionUser,
+  from: ActorId,
+  message: PeerMessage,
+  at: number,
+  emit: Emit,
+): void {
   switch (message.kind) {
     case 'metaRequest':
       return emit({ kind: 'send', to: from, message: describe(state, from, message.attempt) });
@@ -46,18 +84,18 @@ export function onMessage(
       return onRefuse(state, from, message.transfer, at, emit);
     case 'revoke':
       return applyRevoke(state, from, message, at, emit);
-    default:
-      return refuse(emit, `${message.kind} does not belong on this socket`);
   }
 }
 
-/** How many ranks of a TP group of `tpSize` read from this rank; 0 when the claimant is not one of them. */
-function readersOf(state: WorkerState, from: ActorId, tpSize: number): number {
+type RanksOf = (heads: number, sourceTp: number, targetTp: number, sourceRank: number) => number[];
+
+/** How many ranks of a TP group of `tpSize` are among `ranksOf` this one; 0 when the sender is none of them. */
+function peersOf(state: WorkerState, from: ActorId, tpSize: number, ranksOf: RanksOf): number {
   const { env } = state;
   const spec = env.topology.actors[from]!;
   if (env.topology.engines[spec.engine]!.ranks.length !== tpSize) return 0;
-  const readers = targetRanks(env.heads, env.spec.ranks.length, tpSize, env.tpRank);
-  return readers.includes(spec.tpRank) ? readers.length : 0;
+  const peers = ranksOf(env.heads, env.spec.ranks.length, tpSize, env.tpRank);
+  return peers.includes(spec.tpRank) ? peers.length : 0;
 }
 
 export function applyClaim(
@@ -69,16 +107,16 @@ export function applyClaim(
   at: number,
   emit: Emit,
 ): void {
-  const expected = readersOf(state, from, tpSize);
+  const expected = peersOf(state, from, tpSize, targetRanks);
   const lease = state.leases.get(transfer);
-  if (expected === 0 || state.endedLeases.has(transfer)) {
+  const isReleased = state.early.get(transfer)?.get(from)?.release != null;
+  if (expected === 0 || isReleased || state.endedLeases.has(transfer)) {
     goal(emit, 'claim-refused');
+    if (expected === 0) refuse(emit, `claim of transfer ${transfer} from a rank that reads nothing here`);
     return emit({ kind: 'send', to: from, message: { kind: 'refuse', transfer, attempt } });
   }
   if (lease !== undefined) return onClaim(state, lease, from, expected, attempt, emit);
-  const early = holdEarly(state, transfer, at, emit);
-  if (early !== undefined && !early.claims.some((claim) => claim.rank === from))
-    early.claims.push({ rank: from, tpSize, attempt });
+  keepEarly(state, transfer, from, at, emit).claim ??= { tpSize, attempt };
 }
 
 function applyGrant(
@@ -90,19 +128,6 @@ function applyGrant(
 ): void {
   const { transfer } = message;
   const haul = state.hauls.get(transfer);
-  const seen = state.grantsSeen.get(from) ?? 0;
-  const peer = haul?.peers.find((candidate) => candidate.rank === from);
-  const repeated = peer?.grant?.grant === message.grant;
-  const held =
-    state.early
-      .get(transfer)
-      ?.grants.some((entry) => entry.rank === from && entry.grant.grant === message.grant) ?? false;
-  if (!repeated && !held && message.grant <= seen) {
-    // Its blocks may belong to somebody else by now: never touch them.
-    goal(emit, 'grant-stale-refused');
-    return emit({ kind: 'send', to: from, message: sealFor(state, transfer) });
-  }
-  if (message.grant > seen) state.grantsSeen.set(from, message.grant);
   const grant: Grant = {
     grant: message.grant,
     blocks: message.blocks,
@@ -111,11 +136,56 @@ function applyGrant(
     slotFrom: message.slotFrom,
     slotTo: message.slotTo,
   };
-  if (haul !== undefined) return onGrant(state, haul, from, grant, at, emit);
-  if (state.env.mode === 'read' || state.ended.has(transfer))
-    return emit({ kind: 'send', to: from, message: sealFor(state, transfer) });
-  const early = held ? undefined : holdEarly(state, transfer, at, emit);
-  if (early !== undefined) early.grants.push({ rank: from, grant });
+  const early = state.early.get(transfer)?.get(from);
+  if (early?.grant?.grant === grant.grant) return;
+  if (haul !== undefined) return takeGrant(state, haul, from, grant, at, emit);
+  const verdict = judgeNumber(grantsSeenFrom(state, from), grant.grant, transfer);
+  if (verdict === 'jump') return refuse(emit, JUMP);
+  if (verdict === 'stale' || early?.revoked === true) return onStaleGrant(state, haul, from, transfer, emit);
+  if (state.ended.has(transfer)) return emit({ kind: 'send', to: from, message: sealFor(state, transfer) });
+  if (state.env.mode === 'read') return refuse(emit, `grant for transfer ${transfer}, which is not claimed`);
+  keepGrant(state, transfer, from, grant, at, emit);
+}
+
+const JUMP = 'grant or revoke whose number is too far ahead';
+
+/** A grant for a transfer that is here: its number counts if the peer waits for one. */
+export function takeGrant(
+  state: WorkerState,
+  haul: Haul,
+  from: ActorId,
+  grant: Grant,
+  at: number,
+  emit: Emit,
+): void {
+  const peer = partOf(haul, from, 'grant', emit);
+  if (peer === undefined) return;
+  if (peer.grant?.grant !== grant.grant) {
+    const window = grantsSeenFrom(state, from);
+    const verdict = useNumber(window, grant.grant, haul.transfer);
+    if (verdict === 'jump') return refuse(emit, JUMP);
+    if (verdict === 'stale') return onStaleGrant(state, haul, from, haul.transfer, emit);
+    if (peer.phase === 'Waiting') raiseWindow(window, grant.grant);
+  }
+  onGrant(state, haul, peer, grant, at, emit);
+}
+
+/**
+ * Its blocks may belong to somebody else by now: never touch them. A seal answers it only where it is true for any grant:
+ * of a transfer that is not over, another one may be on its way.
+ */
+function onStaleGrant(
+  state: WorkerState,
+  haul: Haul | undefined,
+  from: ActorId,
+  transfer: TransferId,
+  emit: Emit,
+): void {
+  goal(emit, 'grant-stale-refused');
+  refuse(emit, 'grant whose number is stale');
+  const phase = haul?.peers.find((candidate) => candidate.rank === from)?.phase;
+  const isOver = haul === undefined ? state.ended.has(transfer) : phase === 'Sealed' || phase === 'Closed';
+  if (isOver) emit({ kind: 'send', to: from, message: sealFor(state, transfer) });
 }
 
 /** The answer for a transfer that is over here: whether all of it landed, or no if it is not remembered. */
@@ -137,35 +207,51 @@ function applySeal(
   at: number,
   emit: Emit,
 ): void {
-  const { transfer, ok, attempt } = message;
-  const lease = state.leases.get(transfer);
-  if (lease !== undefined) {
-    const expected =
-      lease.operation === 'read' ? readersOf(state, from, message.tpSize) : lease.peersExpected;
-    if (expected > 0) onSeal(state, lease, from, ok, expected, at, emit);
-  } else {
-    const early = state.early.get(transfer);
-    if (early !== undefined) dropClaim(early, from);
+  const { transfer, ok, tpSize, attempt } = message;
+  if (state.leases.has(transfer)) {
+    if (!applyRelease(state, transfer, from, { tpSize, ok }, at, emit)) return;
+  } else if (state.env.mode === 'read' && !state.endedLeases.has(transfer)) {
+    // The loan may be on its way to this rank: who will not claim it is known by then.
+    if (peersOf(state, from, tpSize, sealingRanks) === 0)
+      return refuse(emit, `seal of transfer ${transfer} from a rank that has no part in it`);
+    const early = keepEarly(state, transfer, from, at, emit);
+    early.release = { tpSize, ok };
+    early.claim = null;
   }
   emit({ kind: 'send', to: from, message: { kind: 'sealAck', transfer, attempt } });
 }
 
-function dropClaim(early: Early, from: ActorId): void {
-  const index = early.claims.findIndex((claim) => claim.rank === from);
-  if (index >= 0) early.claims.splice(index, 1);
+/** A seal for a lease that is here. Says whether it was one of a rank that has a part in it. */
+export function applyRelease(
+  state: WorkerState,
+  transfer: TransferId,
+  from: ActorId,
+  { tpSize, ok }: NonNullable<Early['release']>,
+  at: number,
+  emit: Emit,
+): boolean {
+  const lease = state.leases.get(transfer);
+  if (lease === undefined) return true;
+  const isRead = lease.operation === 'read';
+  const expected = isRead ? peersOf(state, from, tpSize, sealingRanks) : lease.peersExpected;
+  if (expected > 0 && onSeal(state, lease, from, ok, expected, at, emit)) return true;
+  refuse(emit, `seal of transfer ${transfer} from a rank that has no part in it`);
+  return false;
 }
 
 function onSealAck(state: WorkerState, from: ActorId, transfer: TransferId, at: number, emit: Emit): void {
   const haul = state.hauls.get(transfer);
-  const peer = haul?.peers.find((candidate) => candidate.rank === from);
-  if (haul === undefined || peer === undefined || !move(HAUL_MOVES, peer, 'Acked')) return;
-  settleHaul(state, haul, at, emit);
+  // Late ones are usual: the transfer is over.
+  if (haul === undefined) return;
+  const peer = partOf(haul, from, 'sealAck', emit);
+  if (peer !== undefined && move(HAUL_MOVES, peer, 'Acked')) settleHaul(state, haul, at, emit);
 }
 
 function onRefuse(state: WorkerState, from: ActorId, transfer: TransferId, at: number, emit: Emit): void {
   const haul = state.hauls.get(transfer);
-  const peer = haul?.peers.find((candidate) => candidate.rank === from);
-  if (haul === undefined || peer === undefined || !move(HAUL_MOVES, peer, 'Refused')) return;
+  if (haul === undefined) return;
+  const peer = partOf(haul, from, 'refuse', emit);
+  if (peer === undefined || !move(HAUL_MOVES, peer, 'Refused')) return;
   peer.ok = false;
   // The rest of the load is of no use without this part.
   stopHaul(state, haul, at, emit);
@@ -179,21 +265,31 @@ function applyRevoke(
   emit: Emit,
 ): void {
   const { transfer, grant } = message;
-  if (grant > (state.grantsSeen.get(from) ?? 0)) state.grantsSeen.set(from, grant);
+  const window = grantsSeenFrom(state, from);
+  if (judgeNumber(window, grant, transfer) === 'jump') return refuse(emit, JUMP);
   const haul = state.hauls.get(transfer);
-  if (haul?.peers.some((peer) => peer.rank === from)) return revokedByPeer(state, haul, from, at, emit);
-  const early = state.early.get(transfer);
-  if (early !== undefined) {
-    const index = early.grants.findIndex((entry) => entry.rank === from);
-    if (index >= 0) early.grants.splice(index, 1);
-    if (!early.revoked.includes(from)) early.revoked.push(from);
+  if (haul !== undefined) {
+    const peer = partOf(haul, from, 'revoke', emit);
+    if (peer === undefined) return;
+    if (peer.grant !== null && peer.grant.grant !== grant)
+      return refuse(emit, `revoke of a grant that transfer ${transfer} does not have`);
+    useNumber(window, grant, transfer);
+    return revokedByPeer(state, haul, from, at, emit);
+  }
+  useNumber(window, grant, transfer);
+  if (state.env.mode === 'write' && !state.ended.has(transfer)) {
+    // What the seal promises is kept: whatever grant comes after it is not taken.
+    const early = keepEarly(state, transfer, from, at, emit);
+    early.grant = null;
+    early.revoked = true;
   }
   emit({ kind: 'send', to: from, message: sealFor(state, transfer) });
 }
 
 /** One target wants its blocks back; a transfer that cannot reach one of its targets is of no use to the others. */
 export function revokedByPeer(state: WorkerState, haul: Haul, from: ActorId, at: number, emit: Emit): void {
-  const peer = haul.peers.find((candidate) => candidate.rank === from)!;
+  const peer = partOf(haul, from, 'revoke', emit);
+  if (peer === undefined) return;
   if (peer.phase === 'Closed' || peer.phase === 'Sealed') {
     emit({ kind: 'send', to: from, message: sealFor(state, haul.transfer) });
     return;

@@ -1,20 +1,14 @@
 import { move } from '../../base/moves.ts';
 import { type ActorId, PROXY } from '../../base/topology.ts';
 import { MemoryLocationType, StatusCode } from '../../io/codes.ts';
-import {
-  emptyMemoryDesc,
-  packEngineDesc,
-  packMemoryDesc,
-  unpackEngineDesc,
-  unpackMemoryDesc,
-} from '../../io/descriptors.ts';
-import { refusalOf } from '../../kv/refusal.ts';
+import { emptyMemoryDesc, packEngineDesc, packMemoryDesc } from '../../io/descriptors.ts';
 import type { Emit } from '../../wire/machine.ts';
 import type { PeerMessage, RankGeometry } from '../../wire/messages.ts';
 import { goal, refuse } from '../../wire/notes.ts';
 import type { WorkerEnv } from '../plug.ts';
 import { LIMITS } from './limits.ts';
 import { SESSION_MOVES } from './moves.ts';
+import { refuseReply } from './reply.ts';
 import {
   type Description,
   epochOf,
@@ -42,14 +36,14 @@ export interface SessionUser {
 export function needSession(state: WorkerState, peer: ActorId, at: number, emit: Emit): Session {
   let session = state.sessions.get(peer);
   if (session === undefined) {
-    session = { peer, phase: 'Idle', attempt: 0, epoch: 0, views: [], queuePairs: [] };
+    session = { peer, phase: 'Idle', attempt: 0, epoch: 0, doubted: false, views: [], queuePairs: [] };
     state.sessions.set(peer, session);
   }
   if (session.phase === 'Asking') goal(emit, 'handshake-shared');
   if (session.phase === 'Broken') {
     goal(emit, 'queue-pair-rebuilt');
     // In-flight batches of the broken queue pairs still point at the old object and flush there.
-    session = { ...session, queuePairs: [] };
+    session = { ...session, doubted: false, queuePairs: [] };
     state.sessions.set(peer, session);
   }
   if (move(SESSION_MOVES, session, 'Needed')) {
@@ -134,7 +128,10 @@ export function onMetaReply(
 ): void {
   const session = state.sessions.get(from);
   if (session === undefined || session.phase !== 'Asking') return;
-  const cause = refuseReply(state, from, message);
+  const cause =
+    message.attempt > session.attempt
+      ? `reply to handshake request ${message.attempt}, which was not sent`
+      : refuseReply(state.env, from, message);
   if (cause !== '') {
     refuse(emit, cause);
     emit({ kind: 'stop', timer: TIMER.handshake, object: from });
@@ -154,37 +151,16 @@ export function onMetaReply(
   user.sessionReady(session, at, emit);
 }
 
-/** Compares what the peer says with what the topology and this rank's own caches say. Source: layouts.md 7.9. */
-function refuseReply(
-  state: WorkerState,
-  from: ActorId,
-  message: Extract<PeerMessage, { kind: 'metaReply' }>,
-): string {
-  const { env } = state;
-  const name = env.topology.actors[from]!.name;
-  const engine = unpackEngineDesc(message.engineDesc);
-  const memory = unpackMemoryDesc(message.memoryDesc);
-  if (engine.key !== name || memory.engineKey !== name)
-    return `descriptor of ${engine.key} came from ${name}`;
-  const { geometry } = message;
-  if (geometry.blockTokens !== env.blockTokens)
-    return `block of ${geometry.blockTokens} tokens at ${name}, ${env.blockTokens} here`;
-  if (geometry.views.length !== env.views.length)
-    return `${geometry.views.length} layers at ${name}, ${env.views.length} here`;
-  for (let layer = 0; layer < env.views.length; layer++) {
-    const cause = refusalOf(env.views[layer]!, geometry.views[layer]!);
-    if (cause !== '') return cause;
-    // Ranks are paired by heads alone here: what lies with the others of a context group would be missing.
-    const [own, theirs] = [env.views[layer]!.context.ranks, geometry.views[layer]!.context.ranks];
-    if (own !== 1 || theirs !== 1)
-      return `layer ${layer}: tokens split over ${own} context ranks here, ${theirs} at ${name}`;
-  }
-  return '';
-}
-
 /** The peer has fenced this session's queue pairs: what they carry ends with errors, and the next need asks anew. */
 export function outdate(session: Session): void {
   move(SESSION_MOVES, session, 'Failed');
+}
+
+/** Gives a doubted session up once nothing of ours is on its queue pairs or waits for them. */
+export function leaveDoubted(state: WorkerState, session: Session): void {
+  if (!session.doubted || session.queuePairs.some(({ queue }) => queue.length > 0)) return;
+  for (const flight of state.inFlight.values()) if (flight.session === session) return;
+  outdate(session);
 }
 
 /** Hands runs to the session; they are posted as send-queue credit allows, in order within a queue pair. */
@@ -263,6 +239,7 @@ export function onCompletion(
   user.runsEnded({ haul, peer }, runs, ok, at, emit);
   if (failedNow) user.sessionFailed(session, at, emit);
   else if (session.phase === 'Ready') pump(state, session, queuePair, emit);
+  leaveDoubted(state, session);
 }
 
 /** Whether an actor can be a peer rank of this one at all: of an engine with the other role. */

@@ -3,6 +3,7 @@ import type { ActorId, BlockId, EngineId, RequestId, TransferId } from '../../ba
 import type { RankGeometry } from '../../wire/messages.ts';
 import type { WorkerEnv } from '../plug.ts';
 import type { HaulPhase, LeasePhase, SessionPhase } from './moves.ts';
+import { type GrantWindow, newGrantWindow } from './numbers.ts';
 
 /** What the scheduler side tells its ranks with a step. */
 export interface ShippedMeta {
@@ -65,6 +66,8 @@ export interface HaulPeer {
   parts: number;
   /** Repeats of the claim, later of the seal. */
   attempts: number;
+  /** Handshakes asked for because the grant is of an epoch that the session has not heard of. */
+  renewals: number;
   /** Nothing has failed so far; what the seal will say. */
   ok: boolean;
 }
@@ -157,6 +160,8 @@ export interface Session {
   attempt: number;
   /** The target's fences so far, as it told in the handshake. */
   epoch: number;
+  /** A grant did not go with what the handshake told: to be made anew as soon as nothing moves over it. */
+  doubted: boolean;
   views: readonly LayerView[];
   queuePairs: SessionQueuePair[];
 }
@@ -169,12 +174,16 @@ export interface InFlight {
   readonly peer: HaulPeer;
 }
 
-/** A grant (WRITE) or claim (READ) that came before this rank heard of the request. */
+/** What one peer rank said of a transfer before this rank heard of the request. */
 export interface Early {
-  readonly grants: { readonly rank: ActorId; readonly grant: Grant }[];
-  readonly claims: { readonly rank: ActorId; readonly tpSize: number; readonly attempt: number }[];
-  /** Ranks whose grant was revoked before the request came. */
-  readonly revoked: ActorId[];
+  /** WRITE. */
+  grant: Grant | null;
+  /** WRITE: the grant was taken back. */
+  revoked: boolean;
+  /** READ. */
+  claim: { readonly tpSize: number; readonly attempt: number } | null;
+  /** READ: the peer has sealed, and will not claim any more. */
+  release: { readonly tpSize: number; readonly ok: boolean } | null;
 }
 
 /** What a rank tells of itself in a handshake. */
@@ -189,15 +198,19 @@ export interface WorkerState {
   description: Description | null;
   readonly hauls: Map<TransferId, Haul>;
   readonly leases: Map<TransferId, Lease>;
-  readonly early: Map<TransferId, Early>;
+  readonly early: Map<TransferId, Map<ActorId, Early>>;
+  /** For each peer rank the transfers in `early` that it spoke of, oldest first. */
+  readonly earlyOf: Map<ActorId, Set<TransferId>>;
   /** Ended hauls, oldest first: transfer to whether all of it landed. */
   readonly ended: Map<TransferId, boolean>;
   readonly endedLeases: Map<TransferId, boolean>;
   readonly sessions: Map<ActorId, Session>;
   readonly inFlight: Map<number, InFlight>;
-  /** Highest grant number given to / seen from a peer rank. */
+  /** Highest grant number given to a peer rank. */
   readonly grantsGiven: Map<ActorId, number>;
-  readonly grantsSeen: Map<ActorId, number>;
+  /** Highest number of a grant that a peer rank has sealed. */
+  readonly grantsHeard: Map<ActorId, number>;
+  readonly grantsSeen: Map<ActorId, GrantWindow>;
   /** How often this rank has fenced a peer. */
   readonly epochs: Map<ActorId, number>;
   saves: readonly SaveOrder[];
@@ -214,11 +227,13 @@ export function createWorkerState(env: WorkerEnv): WorkerState {
     hauls: new Map(),
     leases: new Map(),
     early: new Map(),
+    earlyOf: new Map(),
     ended: new Map(),
     endedLeases: new Map(),
     sessions: new Map(),
     inFlight: new Map(),
     grantsGiven: new Map(),
+    grantsHeard: new Map(),
     grantsSeen: new Map(),
     epochs: new Map(),
     saves: [],
@@ -232,6 +247,16 @@ export function createWorkerState(env: WorkerEnv): WorkerState {
 /** The epoch of a peer's connections to this rank: only those made since the last fence are good. */
 export function epochOf(state: WorkerState, peer: ActorId): number {
   return state.epochs.get(peer) ?? 0;
+}
+
+/** The grant numbers met from a peer rank. */
+export function grantsSeenFrom(state: WorkerState, peer: ActorId): GrantWindow {
+  let window = state.grantsSeen.get(peer);
+  if (window === undefined) {
+    window = newGrantWindow();
+    state.grantsSeen.set(peer, window);
+  }
+  return window;
 }
 
 /** Remembers that a transfer ended; forgets the oldest when the table is full. */

@@ -1,5 +1,6 @@
 import type { Emit, Input, Wait } from '../../wire/machine.ts';
 import type { ConnectorWorker, Finished, WorkerEnv } from '../plug.ts';
+import { forgetEarly } from './early.ts';
 import { onHaulDeadline, onHaulDrain, onHaulRetry, sessionUser } from './haul.ts';
 import { onLeaseDeadline, onLeaseRetry } from './lease.ts';
 import { saveKvLayer, startLoadKv } from './orders.ts';
@@ -62,5 +63,5 @@ function onTimer(
   if (timer === TIMER.leaseRetry) return onLeaseRetry(state, object, at, emit);
   if (timer === TIMER.leaseDeadline) return onLeaseDeadline(state, object, at, emit);
   if (timer === TIMER.handshake) return onHandshakeTimer(state, object, user, at, emit);
-  if (timer === TIMER.early) state.early.delete(object);
+  if (timer === TIMER.early) forgetEarly(state, object);
 }

@@ -13,8 +13,17 @@ function viewsOf(context: ContextView): LayerView[] {
 /** Why a rank with these caches refuses a peer with those, or '' when it connects. */
 function causeOf(own: ContextView, theirs: ContextView): string {
   const state = {
-    env: { topology: { actors: [{ name: 'P0' }] }, blockTokens: 4, views: viewsOf(own), queuePairs: 1 },
-    sessions: new Map([[0, { peer: 0, phase: 'Asking' }]]),
+    env: {
+      topology: {
+        actors: [{ name: 'P0', engine: 0, tpRank: 0 }],
+        engines: [{ engine: 0, role: 'prefill', ranks: [0] }],
+      },
+      heads: 1,
+      blockTokens: 4,
+      views: viewsOf(own),
+      queuePairs: 1,
+    },
+    sessions: new Map([[0, { peer: 0, phase: 'Asking', attempt: 0 }]]),
   };
   const engine = { key: 'P0', nodeId: '', hostname: 'P0', host: '127.0.0.1', port: 1, pid: 1 };
   const message = {
@@ -22,8 +31,8 @@ function causeOf(own: ContextView, theirs: ContextView): string {
     attempt: 0,
     epoch: 0,
     engineDesc: packEngineDesc(engine),
-    memoryDesc: packMemoryDesc({ ...emptyMemoryDesc(), engineKey: 'P0' }),
-    geometry: { blockTokens: 4, views: viewsOf(theirs) },
+    memoryDesc: packMemoryDesc({ ...emptyMemoryDesc(), engineKey: 'P0', size: 4096n }),
+    geometry: { engine: 0, role: 'prefill', tpRank: 0, tpSize: 1, blockTokens: 4, views: viewsOf(theirs) },
   };
   const effects: Effect[] = [];
   const user = { sessionReady: () => {}, sessionFailed: () => {}, runsEnded: () => {} };
@@ -38,7 +47,7 @@ function causeOf(own: ContextView, theirs: ContextView): string {
 test('a connector that pairs ranks by heads alone refuses who holds a share of the tokens, and nobody else', () => {
   const half = { ranks: 2, rank: 1, interleaveUnits: 1 };
   expect(causeOf(WHOLE_CONTEXT, WHOLE_CONTEXT)).toBe('');
-  expect(causeOf(WHOLE_CONTEXT, half)).toBe('layer 0: tokens split over 1 context ranks here, 2 at P0');
-  expect(causeOf(half, WHOLE_CONTEXT)).toBe('layer 0: tokens split over 2 context ranks here, 1 at P0');
-  expect(causeOf(half, half)).toMatch(/2 context ranks here, 2 at P0/);
+  expect(causeOf(WHOLE_CONTEXT, half)).toMatch(/^tokens split over 1 context ranks here, 2 there/);
+  expect(causeOf(half, WHOLE_CONTEXT)).toMatch(/^tokens split over 2 context ranks here, 1 there/);
+  expect(causeOf(half, half)).toMatch(/2 context ranks here, 2 there/);
 });
