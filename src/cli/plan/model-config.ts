@@ -1,4 +1,5 @@
 import { UsageError } from '../../base/failure.ts';
+import { describeValue } from '../../base/thrown.ts';
 import { CACHE_DTYPES, type CacheDtype, type ModelSpec } from './model-spec.ts';
 
 /** A Hugging Face config.json, read field by field; an error names the file and the path in it. */
@@ -173,8 +174,13 @@ function isObject(value: unknown): value is Fields {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** A value from outside, on one line and short. */
+/** A value from outside, on one line and short; one that is nested too deep to be written by its type. */
 function show(value: unknown): string {
-  const text = JSON.stringify(value);
+  let text: string;
+  try {
+    text = JSON.stringify(value);
+  } catch {
+    return describeValue(value);
+  }
   return text.length > 60 ? `${text.slice(0, 57)}...` : text;
 }

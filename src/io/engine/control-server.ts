@@ -1,6 +1,6 @@
 import { UsageError } from '../../base/failure.ts';
 import { least, pushAll } from '../../base/lists.ts';
-import { decodeFrameHeader, FRAME_HEADER_BYTES } from '../control-frames.ts';
+import { decodeFrameHeader, FRAME_BODY_BYTES_MAX, FRAME_HEADER_BYTES } from '../control-frames.ts';
 import { controlTimeoutMillis } from '../rdma-config.ts';
 import { atTime, serve } from './inputs.ts';
 import type { IOEngine } from './state.ts';
@@ -18,7 +18,9 @@ export interface ControlServer {
 
 interface OpenConnection {
   readonly connection: number;
-  bytes: Uint8Array;
+  /** What has come, and behind it room for more. */
+  buffer: Uint8Array;
+  sizeBytes: number;
   /** Since when the server has waited for more. */
   sinceMicros: number;
 }
@@ -47,12 +49,33 @@ export function receiveControl(
   atTime(engine, atMicros);
   const known = server.open.find((each) => each.connection === connection);
   if (bytes.length === 0) return close(engine, server, known);
-  if (known === undefined) server.open.push({ connection, bytes, sinceMicros: atMicros });
+  if (known === undefined)
+    server.open.push({ connection, buffer: bytes, sizeBytes: bytes.length, sinceMicros: atMicros });
   else {
-    known.bytes = Uint8Array.from([...known.bytes, ...bytes]);
+    append(known, bytes);
     known.sinceMicros = atMicros;
   }
   return readAll(engine, server);
+}
+
+/** No frame is longer, and what follows a frame is not read. */
+const KEPT_BYTES_MAX = FRAME_HEADER_BYTES + FRAME_BODY_BYTES_MAX;
+
+/** In room that doubles, so that a frame which comes byte by byte is not copied as often. */
+function append(open: OpenConnection, bytes: Uint8Array): void {
+  const taken = bytes.subarray(0, Math.max(0, KEPT_BYTES_MAX - open.sizeBytes));
+  const sizeBytes = open.sizeBytes + taken.length;
+  if (sizeBytes > open.buffer.length) {
+    const larger = new Uint8Array(Math.max(sizeBytes, 2 * open.buffer.length));
+    larger.set(open.buffer.subarray(0, open.sizeBytes));
+    open.buffer = larger;
+  }
+  open.buffer.set(taken, open.sizeBytes);
+  open.sizeBytes = sizeBytes;
+}
+
+function bytesOf({ buffer, sizeBytes }: OpenConnection): Uint8Array {
+  return buffer.subarray(0, sizeBytes);
 }
 
 /** When `expireControl` is due next, in microseconds, or null. */
@@ -82,15 +105,14 @@ function readOf(engine: IOEngine, { open }: ControlServer): readonly OpenConnect
 function readAll(engine: IOEngine, server: ControlServer): ControlAnswer[] {
   const answers: ControlAnswer[] = [];
   for (let ready = nextReady(engine, server); ready !== null; ready = nextReady(engine, server)) {
-    const { bytes, connection } = ready;
     remove(engine, server, ready);
-    answers.push({ connection, frame: serve(engine, bytes) });
+    answers.push({ connection: ready.connection, frame: serve(engine, bytesOf(ready)) });
   }
   return answers;
 }
 
 function nextReady(engine: IOEngine, server: ControlServer): OpenConnection | null {
-  return readOf(engine, server).find(({ bytes }) => isWhole(bytes)) ?? null;
+  return readOf(engine, server).find((open) => isWhole(bytesOf(open))) ?? null;
 }
 
 /** A header that cannot be is whole as well: the engine refuses it. */

@@ -126,3 +126,25 @@ describe('a client that stops inside a frame', () => {
     expect(expireControl(patient.target, patient.server, 10 * LIMIT)).toEqual([]);
   });
 });
+
+test('a frame of the greatest length is answered, in two pieces and in very many', () => {
+  const body = new Uint8Array(FRAME_BODY_BYTES_MAX);
+  body.set(packAskMemoryRegion({ ekey: 'target', devId: 0, id: 3, mr: emptyRdmaMemoryRegion() }));
+  const frame = encodeFrame(MessageType.AskMemoryRegion, body);
+  for (const piece of [frame.length - 1, 64]) {
+    const { target, server } = serverOf();
+    const seen: ControlAnswer[] = [];
+    for (let at = 0; at < frame.length; at += piece)
+      seen.push(...receiveControl(target, server, 1, frame.subarray(at, at + piece), at));
+    expect(told(seen)).toEqual([[1, 3]]);
+  }
+});
+
+test('who is not read yet is not kept beyond one frame', () => {
+  const { target, server } = serverOf({ fidelity: 'mori' });
+  receiveControl(target, server, 1, Uint8Array.of(0), 0);
+  const piece = new Uint8Array(FRAME_BODY_BYTES_MAX);
+  for (let round = 0; round < 8; round++) receiveControl(target, server, 2, piece, round);
+  const kept = server.open.reduce((sum, { buffer }) => sum + buffer.length, 0);
+  expect(kept).toBeLessThan(3 * FRAME_BODY_BYTES_MAX);
+});
