@@ -128,10 +128,9 @@ export function onMetaReply(
 ): void {
   const session = state.sessions.get(from);
   if (session === undefined || session.phase !== 'Asking') return;
-  const cause =
-    message.attempt > session.attempt
-      ? `reply to handshake request ${message.attempt}, which was not sent`
-      : refuseReply(state.env, from, message);
+  if (message.attempt > session.attempt)
+    return refuse(emit, `reply to handshake request ${message.attempt}, which was not sent`);
+  const cause = refuseReply(state.env, from, message);
   if (cause !== '') {
     refuse(emit, cause);
     emit({ kind: 'stop', timer: TIMER.handshake, object: from });
