@@ -32,17 +32,16 @@ export function judgeNumber(
 }
 
 /** Uses up a number that is fresh for a transfer; any other stays as it is. */
-export function useNumber(window: GrantWindow, number: number, transfer: TransferId): NumberVerdict {
-  const verdict = judgeNumber(window, number, transfer);
+export function useNumber(met: GrantWindow, number: number, transfer: TransferId): NumberVerdict {
+  const verdict = judgeNumber(met, number, transfer);
   if (verdict !== 'fresh') return verdict;
-  const transfers = window.used.get(number);
-  if (transfers === undefined) window.used.set(number, [transfer]);
+  const transfers = met.used.get(number);
+  if (transfers === undefined) met.used.set(number, [transfer]);
   else transfers.push(transfer);
   return verdict;
 }
 
 /** Moves the window up to a number, which must not be a jump. */
-export function raiseWindow(window: GrantWindow, number: number): void {
-  for (; window.highest < number; window.highest++)
-    window.used.delete(window.highest + 1 - LIMITS.grantWindow);
+export function raiseWindow(met: GrantWindow, number: number): void {
+  for (; met.highest < number; met.highest++) met.used.delete(met.highest + 1 - LIMITS.grantWindow);
 }

@@ -161,11 +161,11 @@ export function takeGrant(
   const peer = partOf(haul, from, 'grant', emit);
   if (peer === undefined) return;
   if (peer.grant?.grant !== grant.grant) {
-    const window = grantsSeenFrom(state, from);
-    const verdict = useNumber(window, grant.grant, haul.transfer);
+    const met = grantsSeenFrom(state, from);
+    const verdict = useNumber(met, grant.grant, haul.transfer);
     if (verdict === 'jump') return refuse(emit, JUMP);
     if (verdict === 'stale') return onStaleGrant(state, haul, from, haul.transfer, emit);
-    if (peer.phase === 'Waiting') raiseWindow(window, grant.grant);
+    if (peer.phase === 'Waiting') raiseWindow(met, grant.grant);
   }
   onGrant(state, haul, peer, grant, at, emit);
 }
@@ -265,18 +265,18 @@ function applyRevoke(
   emit: Emit,
 ): void {
   const { transfer, grant } = message;
-  const window = grantsSeenFrom(state, from);
-  if (judgeNumber(window, grant, transfer) === 'jump') return refuse(emit, JUMP);
+  const met = grantsSeenFrom(state, from);
+  if (judgeNumber(met, grant, transfer) === 'jump') return refuse(emit, JUMP);
   const haul = state.hauls.get(transfer);
   if (haul !== undefined) {
     const peer = partOf(haul, from, 'revoke', emit);
     if (peer === undefined) return;
     if (peer.grant !== null && peer.grant.grant !== grant)
       return refuse(emit, `revoke of a grant that transfer ${transfer} does not have`);
-    useNumber(window, grant, transfer);
+    useNumber(met, grant, transfer);
     return revokedByPeer(state, haul, from, at, emit);
   }
-  useNumber(window, grant, transfer);
+  useNumber(met, grant, transfer);
   if (state.env.mode === 'write' && !state.ended.has(transfer)) {
     // What the seal promises is kept: whatever grant comes after it is not taken.
     const early = keepEarly(state, transfer, from, at, emit);

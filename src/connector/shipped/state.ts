@@ -251,12 +251,12 @@ export function epochOf(state: WorkerState, peer: ActorId): number {
 
 /** The grant numbers met from a peer rank. */
 export function grantsSeenFrom(state: WorkerState, peer: ActorId): GrantWindow {
-  let window = state.grantsSeen.get(peer);
-  if (window === undefined) {
-    window = newGrantWindow();
-    state.grantsSeen.set(peer, window);
+  let met = state.grantsSeen.get(peer);
+  if (met === undefined) {
+    met = newGrantWindow();
+    state.grantsSeen.set(peer, met);
   }
-  return window;
+  return met;
 }
 
 /** Remembers that a transfer ended; forgets the oldest when the table is full. */
