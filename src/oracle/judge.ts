@@ -4,7 +4,7 @@ import type { Effect, Goal, Note, PostedBatch } from '../wire/machine.ts';
 import type { Message } from '../wire/messages.ts';
 import type { CacheMap } from './cache-map.ts';
 import { allocate, forgetBlocks, grant, newLedger, share } from './ledger.ts';
-import { checkLanding, checkPosted, type OperationRules } from './operations.ts';
+import { checkLanding, checkPosted, type OperationRules, stateOf } from './operations.ts';
 import type { InvariantId } from './verdict.ts';
 
 /**
@@ -57,9 +57,12 @@ export interface Judge {
   note(actor: ActorId, note: Note): void;
   sent(from: ActorId, to: ActorId, message: Message): void;
   /** `canLand` is false when nothing of it can touch memory, as after a fence. */
-  posted(from: ActorId, batch: PostedBatch, canLand: boolean): void;
-  /** `runs` of it land: triples of local offset, remote offset, bytes. */
-  landed(from: ActorId, batch: PostedBatch, runs: readonly number[]): void;
+  posted(from: ActorId, batch: PostedBatch, canLand: boolean): number;
+  /**
+   * `runs` of it land: triples of local offset, remote offset, bytes. `passed` is what `posted` gave: what was right then is
+   * right as long as no block has changed hands at either side.
+   */
+  landed(from: ActorId, batch: PostedBatch, runs: readonly number[], passed: number): void;
   /** An actor asks for what cannot be done; `what` goes on from its name. */
   mistaken(actor: ActorId, effect: Effect['kind'], what: string): void;
   engineDied(engine: EngineId): void;
@@ -132,7 +135,6 @@ export function createJudge(config: JudgeConfig): Judge {
     cacheOf: config.cacheOf,
     promptTokensOf: (request) => config.requests[request]!.promptTokens,
     isDead: (engine) => dead.has(engine),
-    passed: new WeakMap(),
     fail,
   };
 
@@ -300,9 +302,11 @@ export function createJudge(config: JudgeConfig): Judge {
     posted(from, batch, canLand) {
       checkRoute(batch.transfer, from, batch.peer, batch.operation);
       checkRequest(from, batch);
-      checkPosted(rules, from, batch, canLand);
+      return checkPosted(rules, from, batch, canLand);
     },
-    landed: (from, batch, runs) => checkLanding(rules, from, batch, runs),
+    landed(from, batch, runs, passed) {
+      if (passed !== stateOf(rules, from, batch)) checkLanding(rules, from, batch, runs);
+    },
     mistaken: (actor, effect, what) => fail('I12', place(actor, effect), `${name(actor)} ${what}`),
     disturbed: () => {
       calm = false;

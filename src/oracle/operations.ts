@@ -15,8 +15,6 @@ export interface OperationRules {
   readonly cacheOf: (actor: ActorId) => CacheMap;
   readonly promptTokensOf: (request: RequestId) => number;
   readonly isDead: (engine: EngineId) => boolean;
-  /** Batches that were posted as they should be, and the state of the ledgers then. */
-  readonly passed: WeakMap<PostedBatch, number>;
   readonly fail: (invariant: InvariantId, place: string, detail: string) => void;
 }
 
@@ -27,24 +25,33 @@ interface Side {
   readonly ledger: EngineLedger;
   /** Whether the operation changes the bytes there. */
   readonly writes: boolean;
+  readonly request: RequestId;
+  /** What was given to it there. */
+  readonly tokens: TokenRange;
   /** Where the offset of this side stands in a run. */
   readonly at: 0 | 1;
 }
 
 const RUN_NUMBERS = 3;
+/** No state of the ledgers. */
+const NEVER_PASSED = -1;
 
-/** A batch is posted; `canLand` is false when nothing of it can, as after a fence. It must name all that it touches anyhow. */
+/**
+ * A batch is posted; `canLand` is false when nothing of it can, as after a fence. It must name all that it touches anyhow.
+ * @returns the state of the ledgers under which it passed
+ */
 export function checkPosted(
   rules: OperationRules,
   from: ActorId,
   batch: PostedBatch,
   canLand: boolean,
-): void {
+): number {
   for (const side of sidesOf(rules, from, batch)) {
     const isJudged = canLand && !rules.isDead(side.engine);
     declare(side.ledger, side.at === 0 ? batch.localBlocks : batch.remoteBlocks);
     walk(rules, side, batch.runs, (block, unit, layer) => {
-      if (isJudged && isWrong(rules, side, batch, { block, unit, layer }, 'is posted on')) return true;
+      if (isJudged && !isGiven(side, block, unit, layer))
+        return tellWrong(rules, side, batch, { block, unit, layer }, 'is posted on');
       if (isDeclared(side.ledger, block)) return false;
       const { name, engine } = rules.topology.actors[from]!;
       const text = `${name} posts ${nameOf(batch)} on block ${block} of engine ${side.engine} without naming it`;
@@ -52,27 +59,31 @@ export function checkPosted(
       return true;
     });
   }
-  if (canLand) rules.passed.set(batch, stateOf(rules, from, batch));
+  return canLand ? stateOf(rules, from, batch) : NEVER_PASSED;
 }
 
-/** Some of a batch's runs land. What passed at the post passes again as long as no block has changed hands at either side. */
+/** Some of a batch's runs land. */
 export function checkLanding(
   rules: OperationRules,
   from: ActorId,
   batch: PostedBatch,
   runs: readonly number[],
 ): void {
-  if (rules.passed.get(batch) === stateOf(rules, from, batch)) return;
   for (const side of sidesOf(rules, from, batch)) {
     if (rules.isDead(side.engine)) continue;
-    walk(rules, side, runs, (block, unit, layer) =>
-      isWrong(rules, side, batch, { block, unit, layer }, 'lands on'),
+    walk(
+      rules,
+      side,
+      runs,
+      (block, unit, layer) =>
+        !isGiven(side, block, unit, layer) &&
+        tellWrong(rules, side, batch, { block, unit, layer }, 'lands on'),
     );
   }
 }
 
 /** Grows with every change of either ledger. */
-function stateOf({ topology, ledgers }: OperationRules, from: ActorId, { peer }: PostedBatch): number {
+export function stateOf({ topology, ledgers }: OperationRules, from: ActorId, { peer }: PostedBatch): number {
   const { actors } = topology;
   return ledgers[actors[from]!.engine]!.changes + ledgers[actors[peer]!.engine]!.changes;
 }
@@ -83,11 +94,32 @@ interface Unit {
   readonly layer: LayerMap;
 }
 
-function isWrong(rules: OperationRules, side: Side, batch: PostedBatch, unit: Unit, verb: string): boolean {
-  const wrong = wrongBlock(side, batch.request, unit.block) ?? wrongToken(rules, side, batch, unit);
-  if (wrong === null) return false;
+/** Whether a unit was given to the request of a side. */
+function isGiven(
+  { ledger, request, writes, tokens }: Side,
+  block: BlockId,
+  unit: number,
+  layer: LayerMap,
+): boolean {
+  if (!(writes ? mayWrite(ledger, block, request) : mayRead(ledger, block, request))) return false;
+  const token = tokenOf(ledger, block, unit, layer);
+  return token + layer.unitTokens > tokens.from && token < tokens.to;
+}
+
+function tokenOf(
+  { ordinal }: EngineLedger,
+  block: BlockId,
+  unit: number,
+  { blockUnits, unitTokens }: LayerMap,
+): number {
+  return (ordinal[block]! * blockUnits + unit) * unitTokens;
+}
+
+/** A block that the request does not hold, or a token beyond what it was given to fill there or has to be read there. */
+function tellWrong(rules: OperationRules, side: Side, batch: PostedBatch, at: Unit, verb: string): true {
   const { role } = rules.topology.engines[side.engine]!;
-  rules.fail('I1', `${role} ${wrong.place}`, `${nameOf(batch)} ${verb} ${wrong.text}`);
+  const { place, text } = wrongBlock(side, at.block) ?? wrongToken(side, at);
+  rules.fail('I1', `${role} ${place}`, `${nameOf(batch)} ${verb} ${text}`);
   return true;
 }
 
@@ -95,16 +127,23 @@ function nameOf({ operation, request, transfer, layer }: PostedBatch): string {
   return `a ${operation} of request ${request} (transfer ${transfer}, layer ${layer})`;
 }
 
-function sidesOf(
-  { topology, ledgers }: OperationRules,
-  from: ActorId,
-  { peer, operation }: PostedBatch,
-): Side[] {
+const NOTHING: TokenRange = { from: 0, to: 0 };
+
+function sidesOf(rules: OperationRules, from: ActorId, { peer, operation, request }: PostedBatch): Side[] {
   const isWrite = operation === 'write';
-  return [from, peer].map((actor, at) => {
-    const { engine } = topology.actors[actor]!;
-    return { engine, actor, ledger: ledgers[engine]!, writes: isWrite === (at === 1), at: at as 0 | 1 };
-  });
+  const end = { request, writes: !isWrite, at: 0 } as const;
+  return [sideOf(rules, from, end), sideOf(rules, peer, { ...end, writes: isWrite, at: 1 })];
+}
+
+function sideOf(
+  { topology, ledgers, promptTokensOf }: OperationRules,
+  actor: ActorId,
+  { request, writes, at }: Pick<Side, 'request' | 'writes' | 'at'>,
+): Side {
+  const { engine } = topology.actors[actor]!;
+  const ledger = ledgers[engine]!;
+  const tokens = writes ? (ledger.granted.get(request) ?? NOTHING) : { from: 0, to: promptTokensOf(request) };
+  return { engine, actor, ledger, request, writes, tokens, at };
 }
 
 function walk(
@@ -123,28 +162,16 @@ interface Wrong {
   readonly text: string;
 }
 
-/** A block that the request does not hold; one that it shares with others may be read, not written. */
-function wrongBlock({ engine, ledger, writes }: Side, request: RequestId, block: BlockId): Wrong | null {
+/** One that it shares with others may be read, not written. */
+function wrongBlock({ engine, ledger, request, writes }: Side, block: BlockId): Wrong | null {
   if (writes ? mayWrite(ledger, block, request) : mayRead(ledger, block, request)) return null;
   const holder = ledger.holders[block]! > 0 ? `request ${ledger.owner[block]}` : 'nobody';
   return { place: 'blocks', text: `block ${block} of engine ${engine}, which belongs to ${holder}` };
 }
 
-const NOTHING: TokenRange = { from: 0, to: 0 };
-
-/** A token beyond what the request was given to fill there, or beyond the prompt that can be read there. */
-function wrongToken(
-  { promptTokensOf }: OperationRules,
-  { engine, ledger, writes }: Side,
-  { request }: PostedBatch,
-  { block, unit, layer }: Unit,
-): Wrong | null {
-  const { blockUnits, unitTokens } = layer;
-  const { from, to } = writes
-    ? (ledger.granted.get(request) ?? NOTHING)
-    : { from: 0, to: promptTokensOf(request) };
-  const token = (ledger.ordinal[block]! * blockUnits + unit) * unitTokens;
-  if (token + unitTokens > from && token < to) return null;
+function wrongToken({ engine, ledger, writes, tokens }: Side, { block, unit, layer }: Unit): Wrong {
+  const { from, to } = tokens;
+  const token = tokenOf(ledger, block, unit, layer);
   const range = from < to ? `tokens ${from} to ${to - 1}` : 'no tokens';
   const limit = writes ? `which waits for ${range} there` : `which has ${range} there`;
   return {

@@ -13,10 +13,12 @@ export interface OpenBatch {
   call: Call | null;
   /** Its end is known to its poster, or on the way to it. */
   told: boolean;
+  /** What the judges gave for its post. */
+  passed: number;
 }
 
 export function openBatch(initiator: ActorId, batch: PostedBatch): OpenBatch {
-  return { initiator, batch, status: createStatus(), call: null, told: false };
+  return { initiator, batch, status: createStatus(), call: null, told: false, passed: -1 };
 }
 
 /** Whether its status has come to its end. */

@@ -163,7 +163,7 @@ export class NicSide {
       open.call = sessionTransfer(rank.engine, session, { operation, entries, transferId, status });
     }
     const canLand = findPending(this.queues, (pending) => pending.open === open) !== null;
-    core.judge.posted(actor, batch, canLand);
+    open.passed = core.judge.posted(actor, batch, canLand);
     this.#tellLater(rank);
   }
 
@@ -331,7 +331,7 @@ export class NicSide {
       triples.push(runs[isWrite ? at : at + 1]!, runs[isWrite ? at + 1 : at]!, runs[at + 2]!);
       bytes += runs[at + 2]!;
     }
-    core.judge.landed(lane.initiator, batch, triples);
+    core.judge.landed(lane.initiator, batch, triples, open.passed);
     observer?.moved(bytes);
     fabric.post(this.#connectionOf(local, remote), chain!.operation, triples, batch.tag);
     let [completion] = fabric.poll();

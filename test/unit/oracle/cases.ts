@@ -158,7 +158,7 @@ export const read = (change: Partial<PostedBatch> = {}): PostedBatch =>
 
 /** A batch lands as a whole. */
 export const land = (judge: Judge, from: number, landed: PostedBatch): void =>
-  judge.landed(from, landed, landed.runs);
+  judge.landed(from, landed, landed.runs, -1);
 
 type Script = (judge: Judge) => void;
 export interface Case {
