@@ -8,6 +8,8 @@ import { canCompile, compile } from '../helpers/native.ts';
 
 /** Engines stop before what they have loaded is cleaned up, whichever came first: native-bridge/src/exits.cpp by itself. */
 
+/** Two to sixteen seconds were seen. */
+const COMPILE_MILLIS_MAX = 120_000;
 const BRIDGE = fileURLToPath(new URL('../../native-bridge', import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), 'moriarty-exits-'));
 const program = join(folder, 'exits');

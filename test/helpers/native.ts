@@ -44,6 +44,6 @@ export function canCompile(): boolean {
 }
 
 export function compile(to: string, args: readonly string[]): void {
-  const { status, stderr } = spawnSync(CXX, ['-std=c++17', '-O1', ...args, '-o', to], { encoding: 'utf8' });
+  const { status, stderr } = spawnSync(CXX, ['-std=c++17', ...args, '-o', to], { encoding: 'utf8' });
   if (status !== 0) throw new TypeError(`${CXX}: ${stderr}`);
 }
