@@ -207,7 +207,8 @@ export function queuePairSizes(
   const maxWr = isIonic ? Math.min(nic.maxQpWr, IONIC.maxQpWr) : nic.maxQpWr;
   const maxSge = isIonic ? Math.min(nic.maxSge, IONIC.maxSge) : nic.maxSge;
   const { enableNotification, notifPerQp } = config;
-  if (enableNotification && maxWr < notifPerQp) return `device max_qp_wr ${maxWr} < notifPerQp ${notifPerQp}`;
+  if (enableNotification && maxWr < notifPerQp)
+    return 'Device RQ capacity insufficient for configured notifPerQp';
   const sendWr = Math.min(size('SEND_WR') ?? (config.maxSendWr || SEND_WR_DEFAULT), maxWr);
   const recvWr = enableNotification ? Math.min(Math.max(size('RECV_WR') ?? 0, notifPerQp), maxWr) : sendWr;
   const cqe = Math.max(size('CQE') ?? (config.maxCqeNum || CQE_DEFAULT), sendWr + recvWr);

@@ -24,6 +24,8 @@ export interface SubmissionLimits {
   readonly maxSge: number;
   /** The smallest max_msg_sz of all endpoints. */
   readonly maxMessageBytes: number;
+  /** The endpoint that reports none, if one does; the first where nothing is said. */
+  readonly sizelessEndpoint?: number;
   /** Null without chunking. */
   readonly chunking: ChunkRules | null;
   /** Worker slices with chunking do not merge (A9). */
@@ -57,8 +59,9 @@ export type Formed =
   | { readonly ok: true; readonly workRequests: readonly WorkRequest[]; readonly total: number }
   | Refusal;
 
-const UINT32_MAX = 2 ** 32 - 1;
+export const UINT32_MAX = 2 ** 32 - 1;
 const INT32_MAX = 2 ** 31 - 1;
+export const TOO_MANY = 'final WR count exceeds int range';
 const NOTHING: Formed = { ok: true, workRequests: [], total: 0 };
 
 /** Checks 1 to 9, order, merge and chunks. An empty batch is fine and forms nothing. */
@@ -92,7 +95,8 @@ function refusalBefore(entries: BatchEntries, limits: SubmissionLimits): Refusal
     if (!inside) return invalid('length out of range');
   }
   if (limits.maxMessageBytes > 0) return null;
-  return { ok: false, code: StatusCode.ERR_BAD_STATE, message: 'an endpoint reports max_msg_sz 0' };
+  const message = `RDMA endpoint local max_msg_sz is unavailable for ep ${limits.sizelessEndpoint ?? 0}`;
+  return { ok: false, code: StatusCode.ERR_BAD_STATE, message };
 }
 
 /** Check 6. A sum that stays below zero is a huge unsigned number; one that crosses zero has wrapped. */
@@ -177,7 +181,7 @@ function chunk(formed: readonly Growing[], rules: ChunkRules, limits: Submission
   const atMost = formed.reduce((sum, { bytes, sges }, index) => {
     return sum + (needs[index] ? chunkGeometry(bytes, rules, maxMessageBytes).wanted + sges.length : 1);
   }, 0);
-  if (atMost > INT32_MAX) return invalid(`${atMost} work requests exceed INT32_MAX`);
+  if (atMost > INT32_MAX) return invalid(TOO_MANY);
   const workRequests = formed.flatMap((request, index) =>
     needs[index] ? cutRequest(request, rules, maxMessageBytes) : [{ ...request, credits: 1 }],
   );

@@ -8,7 +8,7 @@ import { countInbound } from './notify.ts';
 import { startRepair } from './repair.ts';
 import { remoteOf } from './sessions.ts';
 import type { Endpoint, IOEngine, RdmaBackend, Transfer } from './state.ts';
-import { workStatusText } from './texts.ts';
+import { sendStatusText, workStatusText } from './texts.ts';
 import { isNotification } from './wr-id.ts';
 
 /** What the completion thread does with one entry (mori-io.md A11, the whole table). */
@@ -84,8 +84,10 @@ function completeFailed(
     failRecord(engine, backend, record, workStatusText(status));
     if (endpoint.degraded) recover(endpoint);
   } else {
-    if (isNotification(wrId)) endpoint.depth -= 1;
-    if (status !== 'WR_FLUSH_ERR') engine.host.log('warn', `${workStatusText(status)} on id ${wrId}`);
+    const isSend = isNotification(wrId);
+    if (isSend) endpoint.depth -= 1;
+    const text = isSend ? sendStatusText(status, backend.config.notifPerQp) : workStatusText(status);
+    if (status !== 'WR_FLUSH_ERR') engine.host.log('warn', `${text} on id ${wrId}`);
   }
   if (!engine.surprises.brokenForGood && endpoint.health === 'up') startRepair(engine, backend, endpoint);
 }

@@ -5,6 +5,7 @@ import {
   decodeMessage,
   emptyRdmaMemoryRegion,
   encodeMessage,
+  FRAME_HEADER_BYTES,
   MessageType,
   type RegEndpoint,
 } from '../control-frames.ts';
@@ -21,6 +22,11 @@ import {
 } from './sessions.ts';
 import type { Exchange, IOEngine, RdmaBackend } from './state.ts';
 
+const MESSAGE_NAMES: { readonly [type: number]: string } = {
+  [MessageType.RegEndpoint]: 'RegEndpoint',
+  [MessageType.AskMemoryRegion]: 'AskMemoryRegion',
+};
+
 /** Both ends of the control plane (mori-io.md A13): one message in, one out, on a connection of its own. */
 
 /** Answers a peer's frame; null when the connection is closed without an answer. */
@@ -35,9 +41,9 @@ export function serveFrame(engine: IOEngine, backend: RdmaBackend, frame: Uint8A
 }
 
 /** The message of a frame, or why there is none. */
-function readFrame(frame: Uint8Array, expected?: MessageType): ControlMessage | string {
+function readFrame(frame: Uint8Array): ControlMessage | string {
   try {
-    return decodeMessage(frame, expected);
+    return decodeMessage(frame);
   } catch (error) {
     if (error instanceof UsageError) return error.message;
     throw error;
@@ -100,13 +106,25 @@ export function frameAnswered(
 ): void {
   const exchange = backend.exchanges.get(number);
   if (exchange === undefined) return;
-  const reply = readFrame(frame, awaited(exchange));
+  const reply = readFrame(frame);
   if (typeof reply === 'string') frameFailed(engine, backend, number, reply);
   else messageAnswered(engine, backend, number, reply);
 }
 
 function awaited({ kind }: Exchange): MessageType {
   return kind === 'region' ? MessageType.AskMemoryRegion : MessageType.RegEndpoint;
+}
+
+/** What upstream's caller catches when the answer is of another type. */
+function unexpected(exchange: Exchange, reply: ControlMessage): string {
+  const bytes = encodeMessage(reply).length - FRAME_HEADER_BYTES;
+  const asked = exchange.kind === 'region' ? 'AskRemoteMemoryRegion' : 'BuildRdmaConn';
+  const peer = exchange.kind === 'repair' ? exchange.endpoint.remoteKey : exchange.creation.remoteKey;
+  const nameOf = (type: MessageType): string => `${MESSAGE_NAMES[type]}(${type})`;
+  return (
+    `unexpected control-plane message (${asked} reply from ${peer}): expected ${nameOf(awaited(exchange))}, ` +
+    `observed ${nameOf(reply.type)}, len=${bytes}`
+  );
 }
 
 /** The answer to a request of ours. */
@@ -119,8 +137,7 @@ export function messageAnswered(
   const exchange = backend.exchanges.get(number);
   if (exchange === undefined) return;
   if (reply.type !== awaited(exchange)) {
-    const text = `message type ${awaited(exchange)} expected, observed ${reply.type}`;
-    frameFailed(engine, backend, number, text);
+    frameFailed(engine, backend, number, unexpected(exchange, reply));
     return;
   }
   backend.exchanges.delete(number);

@@ -5,11 +5,13 @@ import { setStatusCode, type TransferStatus, updateStatus } from '../transfer-st
 import { endOrThrow } from './backends.ts';
 import { isHandleEmpty } from './routing.ts';
 import type { CopyBackend, CopySession, IOEngine } from './state.ts';
+import { copyFailed } from './texts.ts';
 
 /** XGMI and FABRIC in brief (mori-io.md A16): copies between GPUs, which only a poll of the status sees end. */
 
-/** FABRIC without its kernel takes less than this in one copy. */
+/** FABRIC without its kernel takes less than this in one copy, and says of more what HIP does. */
 const FABRIC_BYTES_MAX = 4 * 1024 * 1024;
+const NOT_SUPPORTED = 'operation not supported';
 
 /** A session over copies, or null where the remote memory cannot be mapped. */
 export function createCopySession(
@@ -54,14 +56,14 @@ export function startCopies(
   const { local, remote } = session;
   const event =
     launched.length === 0 ? -1 : engine.host.startCopy({ operation, local, remote, runs: launched });
-  if (typeof event === 'string') updateStatus(status, StatusCode.ERR_GPU_OP, event);
-  else if (refused >= 0) {
-    const text = 'FABRIC without its copy kernel takes less than 4 MiB';
-    updateStatus(status, StatusCode.ERR_GPU_OP, text);
-  } else {
+  if (typeof event === 'number' && refused < 0) {
     setStatusCode(status, StatusCode.IN_PROGRESS);
     backend.events.set(status, event);
+    return;
   }
+  const sameDevice = local.deviceId === remote.deviceId;
+  const why = typeof event === 'string' ? event : NOT_SUPPORTED;
+  updateStatus(status, StatusCode.ERR_GPU_OP, copyFailed(session.route, single, sameDevice, why));
 }
 
 /** Lists of different lengths are an assert upstream, on a session too (A15). */

@@ -30,7 +30,7 @@ export interface Host {
   arm(timer: number, atMicros: number): void;
   /** The timer is of no use any more; one that rings all the same does no harm. */
   disarm(timer: number): void;
-  /** Starts a copy between GPUs. An event to ask for, or the text of an error. */
+  /** Starts a copy between GPUs. An event to ask for, or what the runtime says of its error. */
   startCopy(copy: GpuCopy): number | string;
   copyDone(event: number): boolean;
   log(level: 'error' | 'warn' | 'info', text: string): void;
@@ -77,16 +77,30 @@ export interface Notification {
   readonly totalNum: number;
 }
 
-/** Outcomes of a work request (ibv_wc_status), as far as the library has a hint for them or sees them. */
+/** Outcomes of a work request: ibv_wc_status without its prefix, in order of the numbers. */
 export type WorkStatus =
   | 'SUCCESS'
   | 'LOC_LEN_ERR'
+  | 'LOC_QP_OP_ERR'
+  | 'LOC_EEC_OP_ERR'
   | 'LOC_PROT_ERR'
   | 'WR_FLUSH_ERR'
+  | 'MW_BIND_ERR'
+  | 'BAD_RESP_ERR'
+  | 'LOC_ACCESS_ERR'
+  | 'REM_INV_REQ_ERR'
   | 'REM_ACCESS_ERR'
   | 'REM_OP_ERR'
   | 'RETRY_EXC_ERR'
-  | 'RNR_RETRY_EXC_ERR';
+  | 'RNR_RETRY_EXC_ERR'
+  | 'LOC_RDD_VIOL_ERR'
+  | 'REM_INV_RD_REQ_ERR'
+  | 'REM_ABORT_ERR'
+  | 'INV_EECN_ERR'
+  | 'INV_EEC_STATE_ERR'
+  | 'FATAL_ERR'
+  | 'RESP_TIMEOUT_ERR'
+  | 'GENERAL_ERR';
 
 /** A completion queue entry. `opcode` means something only in success, as with real verbs. */
 export interface WorkCompletion {

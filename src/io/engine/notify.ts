@@ -4,7 +4,13 @@ import { endWait, reserveCredit, wait } from './credit.ts';
 import { failCall } from './ending.ts';
 import type { Notification } from './host.ts';
 import type { Call, IOEngine, RdmaBackend, Remote } from './state.ts';
-import { type CreditFigures, DEGRADED, exceedsCapacity, notifyPostFailed, notifyQueueFull } from './texts.ts';
+import {
+  type CreditFigures,
+  DEGRADED,
+  notifyExceedsCapacity,
+  notifyPostFailed,
+  notifyQueueFull,
+} from './texts.ts';
 import { notificationWrId } from './wr-id.ts';
 
 /** Telling the target that a transfer's queue pairs have all sent, and hearing it (mori-io.md A10). */
@@ -25,7 +31,7 @@ export function advanceNotification(engine: IOEngine, backend: RdmaBackend, call
     endWait(engine, backend, call);
     if (reservation !== 'reserved') {
       const text =
-        reservation === 'degraded' ? DEGRADED : exceedsCapacity('notify', creditFigures(backend, call));
+        reservation === 'degraded' ? DEGRADED : notifyExceedsCapacity(creditFigures(backend, call));
       return failNotification(engine, backend, call, text, 0);
     }
     call.reserved[index] = endpoint.life;

@@ -322,6 +322,7 @@ function sessionOf(
       endpoints: endpoints.length,
       maxSge: endpoints[0]?.sizes.sge ?? 1,
       maxMessageBytes: least(endpoints.map(({ maxMessageBytes }) => maxMessageBytes)),
+      sizelessEndpoint: endpoints.findIndex(({ maxMessageBytes }) => maxMessageBytes === 0),
       chunking,
       merge: true,
       rangeWraps: engine.surprises.rangeWraps,

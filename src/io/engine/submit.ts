@@ -2,7 +2,14 @@ import { StatusCode } from '../codes.ts';
 import { endWait, insertRecord, reserveCredit, wait } from './credit.ts';
 import { startRepair } from './repair.ts';
 import type { Endpoint, IOEngine, RdmaBackend, Slice, Transfer } from './state.ts';
-import { batchQueueFull, type CreditFigures, DEGRADED, exceedsCapacity, postFailed } from './texts.ts';
+import {
+  batchExceedsCapacity,
+  batchQueueFull,
+  type CreditFigures,
+  DEGRADED,
+  postFailed,
+  type SubmissionFigures,
+} from './texts.ts';
 
 const NONE: readonly Transfer[] = [];
 
@@ -23,7 +30,12 @@ export function advanceSlice(engine: IOEngine, backend: RdmaBackend, slice: Slic
     endWait(engine, backend, slice);
     if (reservation === 'degraded') failSlice(engine, backend, slice, DEGRADED);
     else if (reservation === 'exceeds')
-      failSlice(engine, backend, slice, exceedsCapacity('batch', creditFigures(backend, slice)));
+      failSlice(
+        engine,
+        backend,
+        slice,
+        batchExceedsCapacity(creditFigures(backend, slice), figuresOf(slice)),
+      );
     else postChain(engine, backend, slice);
   }
   slice.result ??= { code: StatusCode.IN_PROGRESS, message: '' };
@@ -32,12 +44,13 @@ export function advanceSlice(engine: IOEngine, backend: RdmaBackend, slice: Slic
 
 /** The time to wait for credit is up (A8). */
 export function expireSlice(engine: IOEngine, backend: RdmaBackend, slice: Slice): void {
-  const text = batchQueueFull(creditFigures(backend, slice), {
-    batchSize: slice.batchSize,
-    queuePairs: slice.endpoints.length,
-  });
+  const text = batchQueueFull(creditFigures(backend, slice), figuresOf(slice));
   endWait(engine, backend, slice);
   failSlice(engine, backend, slice, text);
+}
+
+function figuresOf({ batchSize, endpoints }: Slice): SubmissionFigures {
+  return { batchSize, queuePairs: endpoints.length };
 }
 
 function creditFigures(backend: RdmaBackend, slice: Slice): CreditFigures {
@@ -117,10 +130,11 @@ function reportPostFailure(
   posted: number,
   errno: number,
 ): void {
-  const { first, end } = slice.chains[slice.next];
-  const failing = slice.workRequests[Math.min(first + posted, end - 1)];
-  const figures = { batchSize: slice.batchSize, queuePairs: slice.endpoints.length };
-  failSlice(engine, backend, slice, postFailed(errno, posted, end - first, failing.sges.length, figures));
+  const { endpoint, first, end } = slice.chains[slice.next];
+  const sges = slice.workRequests[Math.min(first + posted, end - 1)].sges.length;
+  const maxSge = slice.endpoints[endpoint].sizes.sge;
+  const failed = { errno, posted, wanted: end - first, sges, maxSge };
+  failSlice(engine, backend, slice, postFailed(failed, figuresOf(slice)));
 }
 
 /** Ends a slice with ERR_RDMA_OP. Upstream forgets the unsignaled chains before; we may keep them as orphans. */

@@ -1,6 +1,12 @@
 import { ceilDiv } from '../chunks.ts';
 import { StatusCode } from '../codes.ts';
-import { type BatchEntries, formWorkRequests, type SubmissionLimits } from '../submission.ts';
+import {
+  type BatchEntries,
+  formWorkRequests,
+  type SubmissionLimits,
+  TOO_MANY,
+  UINT32_MAX,
+} from '../submission.ts';
 import type { Call, Endpoint, IOEngine, RdmaSession, Result } from './state.ts';
 
 /** How a batch is shared out to worker threads (mori-io.md A9). */
@@ -55,13 +61,25 @@ function shareOf(engine: IOEngine, whole: SliceShare, at: number, from: number, 
       endpoints: 1,
       maxSge: endpoint.sizes.sge,
       maxMessageBytes: endpoint.maxMessageBytes,
+      sizelessEndpoint: 0,
       merge: whole.limits.chunking === null,
     },
   };
 }
 
-/** Upstream reads past the shorter lists, and checks nothing before the slices (0.4, 0.12). */
+/** With chunking upstream counts the pieces of the whole batch first, so what cannot be counted stops it all. */
+function refusalOfCount({ entries, limits }: SliceShare): Result | null {
+  if (limits.chunking === null) return null;
+  const code = StatusCode.ERR_INVALID_ARGS;
+  if (entries.sizes.some((size) => size > UINT32_MAX))
+    return { code, message: 'single request size exceeds UINT32_MAX; split it before submitting' };
+  return limits.maxMessageBytes === 0 ? { code, message: TOO_MANY } : null;
+}
+
+/** Upstream reads past the shorter lists, and checks next to nothing before the slices (0.4, 0.12). */
 function refusalBeforeSlicing(engine: IOEngine, call: Call, whole: SliceShare): Result | null {
+  const refusal = refusalOfCount(whole);
+  if (refusal !== null) return refusal;
   const { localOffsets, remoteOffsets, sizes } = whole.entries;
   const sameLength = localOffsets.length === sizes.length && remoteOffsets.length === sizes.length;
   if (!sameLength && engine.surprises.assertsAbort) {
