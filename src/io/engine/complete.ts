@@ -82,7 +82,7 @@ function completeFailed(
   const record = takeRecord(endpoint, wrId);
   if (record !== undefined) {
     failRecord(engine, backend, record, workStatusText(status));
-    if (endpoint.degraded) recover(endpoint);
+    if (endpoint.degraded) endOrphans(engine, backend, recover(endpoint));
   } else {
     const isSend = isNotification(wrId);
     if (isSend) endpoint.depth -= 1;

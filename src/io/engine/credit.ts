@@ -1,4 +1,14 @@
-import type { Call, Endpoint, IOEngine, Ledger, LedgerRecord, RdmaBackend, Slice, Waiter } from './state.ts';
+import type {
+  Call,
+  Endpoint,
+  IOEngine,
+  Ledger,
+  LedgerRecord,
+  RdmaBackend,
+  Slice,
+  Transfer,
+  Waiter,
+} from './state.ts';
 
 /** Send-queue credit and the ledger of what is posted (mori-io.md A8). */
 
@@ -44,12 +54,18 @@ export function takeRecord(endpoint: Endpoint, id: number): LedgerRecord | undef
   return record;
 }
 
-/** A degraded endpoint recovers: slots that no record stands for come back, those of records do not. */
-export function recover(endpoint: Endpoint): void {
-  endpoint.depth -= endpoint.ledger.orphans;
-  endpoint.ledger.orphans = 0;
-  endpoint.ledger.orphaned = [];
+/**
+ * A degraded endpoint recovers: slots that no record stands for come back, those of records do not.
+ * @returns the transfers they belonged to
+ */
+export function recover(endpoint: Endpoint): readonly Transfer[] {
+  const { ledger } = endpoint;
+  const { orphaned } = ledger;
+  endpoint.depth -= ledger.orphans;
+  ledger.orphans = 0;
+  ledger.orphaned = [];
   endpoint.degraded = false;
+  return orphaned;
 }
 
 /** Blocks a submission or a notification on an endpoint; the timer is armed once for each such wait. */

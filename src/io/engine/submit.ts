@@ -101,26 +101,36 @@ function postChain(engine: IOEngine, backend: RdmaBackend, slice: Slice): void {
   slice.next += 1;
 }
 
-/** What was not posted gives its credit back at once; what was has no signaled tail and becomes an orphan. */
+/**
+ * What was not posted gives its credit back at once; what was has no signaled tail and becomes an orphan. Upstream does
+ * the same with the earlier unsignaled chains of all other queue pairs, but not with those of this one unless something
+ * of the failed chain was posted.
+ */
 function undoUnposted(engine: IOEngine, slice: Slice, index: number, tailId: number, posted: number): void {
+  const { degradedSticks, failedPostDegradesAll } = engine.surprises;
   const { first, end, signaled } = slice.chains[slice.next];
   const endpoint = slice.endpoints[index];
   const unposted = end - first - posted;
   if (signaled && endpoint.ledger.records.delete(tailId)) slice.transfer.moving -= 1;
   endpoint.depth -= unposted;
   slice.openPosted[index] -= unposted;
-  if (posted === 0) return;
-  orphan(slice, index);
-  endpoint.degraded = engine.surprises.degradedSticks;
+  if (posted > 0) orphan(slice, index, degradedSticks);
+  if (!failedPostDegradesAll) return;
+  for (let other = 0; other < slice.endpoints.length; other += 1)
+    if (other !== index) orphan(slice, other, true);
 }
 
-function orphan(slice: Slice, index: number): void {
-  const { ledger } = slice.endpoints[index];
+/** Unsignaled work requests of a slice on one endpoint become a record of their own, which takes an id as any other. */
+function orphan(slice: Slice, index: number, degrades: boolean): void {
+  const endpoint = slice.endpoints[index];
+  const { ledger } = endpoint;
   if (slice.openPosted[index] === 0) return;
+  ledger.nextId += 1;
   ledger.orphans += slice.openPosted[index];
   ledger.orphaned.push(slice.transfer);
   slice.transfer.moving += 1;
   slice.openPosted[index] = 0;
+  if (degrades) endpoint.degraded = true;
 }
 
 function reportPostFailure(
@@ -141,7 +151,7 @@ function reportPostFailure(
 function failSlice(engine: IOEngine, backend: RdmaBackend, slice: Slice, message: string): void {
   slice.result = { code: StatusCode.ERR_RDMA_OP, message };
   if (engine.surprises.creditLeaks) return;
-  for (let index = 0; index < slice.endpoints.length; index += 1) orphan(slice, index);
+  for (let index = 0; index < slice.endpoints.length; index += 1) orphan(slice, index, false);
   slice.endpoints.forEach((endpoint, index) => {
     drainOrphans(engine, endpoint, slice.lkeys[index], slice.rkeys[index]);
     // Nothing else would ever tell that they have ended.

@@ -47,6 +47,10 @@ export const SURPRISES = {
     says: 'A partial post marks the queue pair degraded; only a failed completion with a record clears it (0.11).',
     off: 'What was posted comes back with the next completion, and nothing is refused meanwhile.',
   },
+  failedPostDegradesAll: {
+    says: 'A failed post degrades every other queue pair of its session that still owes the batch a signal (A8).',
+    off: 'It concerns its own queue pair alone.',
+  },
   sliceValidation: {
     says: 'With workers each slice is checked by itself: a bad entry fails the call, the other slices move (0.12).',
     off: 'The whole batch is checked first.',

@@ -56,6 +56,8 @@ export interface RigHooks {
   notified?: (qpn: number, wrId: number, errno: number) => void;
   /** Runs of source offset, target offset, bytes that have just been copied. */
   moved?: (runs: Float64Array, count: number) => void;
+  /** Before each post but the first: puts a failure in when its time has come. */
+  armNow?: () => void;
   /** An errno for the next notification. */
   failNotification?: number;
 }

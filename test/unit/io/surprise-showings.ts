@@ -217,6 +217,31 @@ export const SHOWINGS: Readonly<Record<SurpriseName, Showing>> = {
     mori: [StatusCode.ERR_RDMA_OP, StatusCode.ERR_RDMA_OP, 2],
     sound: [StatusCode.ERR_RDMA_OP, StatusCode.SUCCESS, 0],
   },
+  failedPostDegradesAll: {
+    see: ({ rig, pair }) => {
+      // The fourth of six chains fails, on queue pair 1; the first and the third are on queue pair 0, without a signal.
+      const config = { qpPerTransfer: 2, postBatchSize: 1, enableNotification: false };
+      const made = pair(config, { surprises: { lastChainSignals: true } });
+      let posts = 0;
+      rig.hooks.posted = () => {
+        posts += 1;
+        if (posts === 3) rig.sim.postFailure = { posted: 0, errno: 12 };
+      };
+      run(rig, made, 0, apart(6));
+      return [2, 3].map((id) => {
+        const { code, message } = run(rig, made, id, ONE, true).status;
+        return [code, message];
+      });
+    },
+    mori: [
+      [StatusCode.ERR_RDMA_OP, 'EP is degraded, rejecting new submissions'],
+      [StatusCode.SUCCESS, 'success'],
+    ],
+    sound: [
+      [StatusCode.SUCCESS, 'success'],
+      [StatusCode.SUCCESS, 'success'],
+    ],
+  },
   sliceValidation: {
     see: ({ rig, pair }) => {
       const made = pair({ qpPerTransfer: 2, numWorkerThreads: 2 });
