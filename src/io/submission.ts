@@ -1,6 +1,7 @@
 import { least } from '../base/lists.ts';
 import { type ChunkRules, ceilDiv, chunkGeometry, cut } from './chunks.ts';
 import { StatusCode } from './codes.ts';
+import { introsort } from './introsort.ts';
 
 /**
  * From a batch of requests to work requests and chains (mori-io.md A7). Offsets are relative to the registered regions.
@@ -28,10 +29,12 @@ export interface SubmissionLimits {
   readonly sizelessEndpoint?: number;
   /** Null without chunking. */
   readonly chunking: ChunkRules | null;
-  /** Worker slices with chunking do not merge (A9). */
+  /** Worker slices with chunking do not merge, nor sort (A9). */
   readonly merge: boolean;
   /** Upstream adds offset and size in 64 bits, so a range may wrap past the check (0.14). */
   readonly rangeWraps: boolean;
+  /** More than 16 requests that tie are posted as upstream's unstable sort leaves them; they keep their order otherwise. */
+  readonly tiesShuffle?: boolean;
 }
 
 /** One entry of a scatter-gather list: a stretch of local memory. */
@@ -117,7 +120,8 @@ interface Growing {
 function merge(entries: BatchEntries, limits: SubmissionLimits): Growing[] {
   const { localOffsets, remoteOffsets, sizes } = entries;
   const maxSge = Math.max(limits.maxSge, 1);
-  const order = orderByRemote(remoteOffsets);
+  // Without merging upstream keeps the order of the caller.
+  const order = limits.merge ? orderByRemote(remoteOffsets, limits.tiesShuffle === true) : null;
   const formed: Growing[] = [];
   let last: Growing | undefined;
   for (let place = 0; place < sizes.length; place += 1) {
@@ -144,16 +148,20 @@ function joins(last: Growing, offset: number, remoteOffset: number, bytes: numbe
   return true;
 }
 
-/** Null when the list is in order. Otherwise indices, ties in input order (upstream's sort promises that up to 16). */
-function orderByRemote(remoteOffsets: readonly number[]): number[] | null {
+/**
+ * Null when the list is in order. Otherwise indices; ties in input order, or as upstream's unstable sort leaves them, which
+ * differs above 16 entries.
+ */
+export function orderByRemote(remoteOffsets: readonly number[], tiesShuffle: boolean): number[] | null {
   let sorted = true;
   for (let index = 1; index < remoteOffsets.length && sorted; index += 1) {
     sorted = unsignedOrder(remoteOffsets[index - 1], remoteOffsets[index]) <= 0;
   }
   if (sorted) return null;
-  return remoteOffsets
-    .map((_, index) => index)
-    .sort((left, right) => unsignedOrder(remoteOffsets[left], remoteOffsets[right]));
+  const compare = (left: number, right: number): number =>
+    unsignedOrder(remoteOffsets[left], remoteOffsets[right]);
+  if (tiesShuffle) return introsort(remoteOffsets.length, (left, right) => compare(left, right) < 0);
+  return remoteOffsets.map((_, index) => index).sort(compare);
 }
 
 /** An offset below zero is a huge one. */

@@ -1,6 +1,6 @@
 import { StatusCode } from '../codes.ts';
 import type { MemoryDesc } from '../descriptors.ts';
-import { type BatchEntries, isInside } from '../submission.ts';
+import { type BatchEntries, isInside, orderByRemote } from '../submission.ts';
 import { setStatusCode, type TransferStatus, updateStatus } from '../transfer-status.ts';
 import { endOrThrow } from './backends.ts';
 import { isHandleEmpty } from './routing.ts';
@@ -45,7 +45,7 @@ export function startCopies(
     updateStatus(status, StatusCode.ERR_INVALID_ARGS, 'length out of range');
     return;
   }
-  const runs = single ? runsInOrder(entries) : mergeBothSides(entries);
+  const runs = single ? runsInOrder(entries) : mergeBothSides(entries, engine.surprises.tiesShuffle);
   if (runs.length === 0) {
     setStatusCode(status, StatusCode.SUCCESS);
     return;
@@ -99,11 +99,14 @@ function runsInOrder({ localOffsets, remoteOffsets, sizes }: BatchEntries): numb
 }
 
 /** In order of the remote offset; joined only where both sides continue; nothing of size 0. Triples. */
-export function mergeBothSides({ localOffsets, remoteOffsets, sizes }: BatchEntries): number[] {
-  const order = sizes.map((_, index) => index).filter((index) => sizes[index] > 0);
-  order.sort((left, right) => remoteOffsets[left] - remoteOffsets[right]);
+export function mergeBothSides(
+  { localOffsets, remoteOffsets, sizes }: BatchEntries,
+  tiesShuffle = false,
+): number[] {
+  const order = orderByRemote(remoteOffsets, tiesShuffle) ?? sizes.map((_, index) => index);
   const runs: number[] = [];
   for (const index of order) {
+    if (sizes[index] === 0) continue;
     const last = runs.length - 3;
     const joins =
       last >= 0 &&

@@ -326,6 +326,7 @@ function sessionOf(
       chunking,
       merge: true,
       rangeWraps: engine.surprises.rangeWraps,
+      tiesShuffle: engine.surprises.tiesShuffle,
     },
   };
 }

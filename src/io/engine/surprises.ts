@@ -63,6 +63,10 @@ export const SURPRISES = {
     says: 'Offset and size are added in 64 bits, so a range may wrap past the check (0.14).',
     off: 'The sum cannot wrap.',
   },
+  tiesShuffle: {
+    says: 'Above 16 requests, those of one remote offset are posted as an unstable sort leaves them (A7).',
+    off: 'They keep the order of the caller.',
+  },
   copiesUnchecked: {
     says: 'XGMI and FABRIC check no range at all (0.14).',
     off: 'They check as RDMA does.',

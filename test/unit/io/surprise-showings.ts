@@ -265,6 +265,20 @@ export const SHOWINGS: Readonly<Record<SurpriseName, Showing>> = {
     mori: 'remote access error',
     sound: 'length out of range',
   },
+  tiesShuffle: {
+    see: ({ rig, pair }) => {
+      const made = pair();
+      const locals: number[] = [];
+      rig.hooks.posted = (_, { workRequests }) => {
+        locals.push(...workRequests.map(({ sges }) => sges[0].offset));
+      };
+      // Eighteen requests, all but the last for one place.
+      run(rig, made, 1, [...Array.from({ length: 17 }, (_, at) => [at, 1000, 8] as const), [17, 0, 8]]);
+      return locals;
+    },
+    mori: [17, 9, 16, 15, 14, 13, 12, 11, 10, 0, 8, 7, 6, 5, 4, 3, 2, 1],
+    sound: [17, ...Array.from({ length: 17 }, (_, at) => at)],
+  },
   copiesUnchecked: {
     see: ({ rig, options }) => {
       const engine = addEngine(rig, 'a', options);
