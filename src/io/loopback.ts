@@ -10,7 +10,7 @@ import { simulateMachine } from './machine-sim.ts';
 import { INSTANT, type NicTimes } from './profiles.ts';
 import { type StatusList, type TransferStatus, waitAllAtDeadline, waitAllPoll } from './transfer-status.ts';
 import { landNext } from './verbs-land.ts';
-import { createVerbs, type SimRegion, type VerbsSim, verbsOf } from './verbs-sim.ts';
+import { createVerbs, type ProcessCompletion, type SimRegion, type VerbsSim, verbsOf } from './verbs-sim.ts';
 
 /**
  * Engines side by side over software verbs: control frames are answered at once, and whatever was posted lands when
@@ -27,6 +27,11 @@ export interface Loopback {
   readonly addresses: Map<Uint8Array, bigint>;
   readonly timers: Timer[];
   readonly copies: { readonly copy: GpuCopy; done: boolean }[];
+  /**
+   * The queue pair, by its number, whose completion queue is polled first, once all that can has landed; null tells each
+   * entry as it lands. When a transfer fails on two queue pairs, its message is that of the first one polled.
+   */
+  pollFrom: number | null;
   nextPort: number;
   nextAddress: bigint;
 }
@@ -68,6 +73,7 @@ export function createLoopback(options: LoopbackOptions = {}): Loopback {
     addresses: new Map(),
     timers: [],
     copies: [],
+    pollFrom: null,
     nextPort: FIRST_PORT,
     nextAddress: PAGE_BYTES,
   };
@@ -168,7 +174,8 @@ function ask(
 export function advance(loopback: Loopback, untilMillis = Number.POSITIVE_INFINITY): boolean {
   const { sim, copies, engines } = loopback;
   tellTime(loopback);
-  const due = sim.completions.shift();
+  if (loopback.pollFrom !== null && landNext(sim)) return true;
+  const due = takeCompletion(loopback);
   if (due !== undefined) {
     complete(engines[Number(due.processId)], due.completion);
     return true;
@@ -179,6 +186,18 @@ export function advance(loopback: Loopback, untilMillis = Number.POSITIVE_INFINI
   next.done = true;
   endCopy(loopback, next.copy);
   return true;
+}
+
+/** The next entry to tell: the oldest of all, or of the first completion queue in the round that has one. */
+function takeCompletion({ sim, pollFrom }: Loopback): ProcessCompletion | undefined {
+  const { completions, nextQpn } = sim;
+  if (pollFrom === null || completions.length === 0) return completions.shift();
+  const turnOf = ({ completion }: ProcessCompletion): number =>
+    (completion.qpn + nextQpn - (pollFrom % nextQpn)) % nextQpn;
+  let first = 0;
+  for (let at = 1; at < completions.length; at += 1)
+    if (turnOf(completions[at]) < turnOf(completions[first])) first = at;
+  return completions.splice(first, 1)[0];
 }
 
 function endCopy({ buffers }: Loopback, { operation, local, remote, runs }: GpuCopy): void {

@@ -165,6 +165,10 @@ function takePiece(sim: VerbsSim, posted: Posted): boolean {
   return piece + 1 < pieces;
 }
 
+/**
+ * Whether the peer answers. One in the error state drops what comes in and sends nothing back, as one that is gone does
+ * (docs/decisions/0011-a-peer-in-error-is-down.md).
+ */
 function isPeerUp(sim: VerbsSim, { peer }: SimQueuePair): boolean {
   return peer !== null && !peer.broken && !sim.dead.has(peer.processId) && sim.queuePairs.has(peer.qpn);
 }
