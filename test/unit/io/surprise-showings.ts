@@ -17,7 +17,6 @@ import {
   transferBatches,
 } from '../../../src/io/engine/engine.ts';
 import { complete } from '../../../src/io/engine/inputs.ts';
-import type { Call } from '../../../src/io/engine/state.ts';
 import type { SurpriseName } from '../../../src/io/engine/surprises.ts';
 import type { RdmaBackendConfig } from '../../../src/io/rdma-config.ts';
 import { createStatus } from '../../../src/io/transfer-status.ts';
@@ -34,9 +33,9 @@ import {
   type PairOptions,
   pump,
   type Rig,
-  type Row,
   start,
 } from './rig.ts';
+import { ONE, POST_SHOWINGS, run } from './surprise-showings-posts.ts';
 
 /**
  * Each switch of SURPRISES by itself: everything else is as in the sound engine, or as in the library, and the one switch
@@ -58,17 +57,10 @@ export interface Showing {
   readonly sound: Seen;
 }
 
-function run(rig: Rig, { initiator, session }: Pair, id: number, rows: readonly Row[], single = false): Call {
-  const call = start(initiator, session, { rows, id, single });
-  finishCall(rig, call);
-  return call;
-}
-
 function pop({ target }: Pair, id: number): boolean {
   return popInboundTransferStatus(target, 'initiator', id, createStatus());
 }
 
-const ONE: readonly Row[] = [[0, 0, 64]];
 const SHARED_GPU = { loc: MemoryLocationType.GPU } as const;
 
 function unknownRegion(): AskMemoryRegion {
@@ -76,6 +68,7 @@ function unknownRegion(): AskMemoryRegion {
 }
 
 export const SHOWINGS: Readonly<Record<SurpriseName, Showing>> = {
+  ...POST_SHOWINGS,
   popKeeps: {
     see: ({ rig, pair }) => {
       const made = pair();
@@ -217,31 +210,6 @@ export const SHOWINGS: Readonly<Record<SurpriseName, Showing>> = {
     mori: [StatusCode.ERR_RDMA_OP, StatusCode.ERR_RDMA_OP, 2],
     sound: [StatusCode.ERR_RDMA_OP, StatusCode.SUCCESS, 0],
   },
-  failedPostDegradesAll: {
-    see: ({ rig, pair }) => {
-      // The fourth of six chains fails, on queue pair 1; the first and the third are on queue pair 0, without a signal.
-      const config = { qpPerTransfer: 2, postBatchSize: 1, enableNotification: false };
-      const made = pair(config, { surprises: { lastChainSignals: true } });
-      let posts = 0;
-      rig.hooks.posted = () => {
-        posts += 1;
-        if (posts === 3) rig.sim.postFailure = { posted: 0, errno: 12 };
-      };
-      run(rig, made, 0, apart(6));
-      return [2, 3].map((id) => {
-        const { code, message } = run(rig, made, id, ONE, true).status;
-        return [code, message];
-      });
-    },
-    mori: [
-      [StatusCode.ERR_RDMA_OP, 'EP is degraded, rejecting new submissions'],
-      [StatusCode.SUCCESS, 'success'],
-    ],
-    sound: [
-      [StatusCode.SUCCESS, 'success'],
-      [StatusCode.SUCCESS, 'success'],
-    ],
-  },
   sliceValidation: {
     see: ({ rig, pair }) => {
       const made = pair({ qpPerTransfer: 2, numWorkerThreads: 2 });
@@ -264,20 +232,6 @@ export const SHOWINGS: Readonly<Record<SurpriseName, Showing>> = {
     see: ({ rig, pair }) => run(rig, pair(), 1, [[0, -1, 2]], true).status.message.split(' Hint')[0],
     mori: 'remote access error',
     sound: 'length out of range',
-  },
-  tiesShuffle: {
-    see: ({ rig, pair }) => {
-      const made = pair();
-      const locals: number[] = [];
-      rig.hooks.posted = (_, { workRequests }) => {
-        locals.push(...workRequests.map(({ sges }) => sges[0].offset));
-      };
-      // Eighteen requests, all but the last for one place.
-      run(rig, made, 1, [...Array.from({ length: 17 }, (_, at) => [at, 1000, 8] as const), [17, 0, 8]]);
-      return locals;
-    },
-    mori: [17, 9, 16, 15, 14, 13, 12, 11, 10, 0, 8, 7, 6, 5, 4, 3, 2, 1],
-    sound: [17, ...Array.from({ length: 17 }, (_, at) => at)],
   },
   copiesUnchecked: {
     see: ({ rig, options }) => {
