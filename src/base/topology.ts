@@ -1,3 +1,5 @@
+import { freezeDeep } from './freeze.ts';
+
 /** Who takes part in a run. Plain data, fixed for the length of a run; every id is a small integer and an index into a list here. */
 
 /** An actor is anything that receives inputs: the proxy (always 0), an engine's scheduler, or one TP rank's worker. */
@@ -72,5 +74,5 @@ export function layTopology(shape: Shape): Topology {
   };
   addInstances('prefill', shape.prefillInstances, shape.prefillDp, shape.prefillTp);
   addInstances('decode', shape.decodeInstances, shape.decodeDp, shape.decodeTp);
-  return { mode: shape.mode, engines, actors };
+  return freezeDeep({ mode: shape.mode, engines, actors });
 }

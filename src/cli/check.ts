@@ -290,6 +290,7 @@ function findingAsJson({ finding, shrunk, tape, replay }: FindingReport): object
     invariant,
     place,
     detail,
+    stack: finding.violation.stack ?? [],
     seed: finding.seed,
     schedules: finding.count,
     steps: finding.steps,
@@ -329,6 +330,8 @@ export function showFinding(report: FindingReport): string {
     `  at ${place} (seed ${finding.seed}; ${finding.count} of the schedules; ${howShrunk(report)})`,
     ...lines,
     `  ${shown.detail}`,
+    // The first frame stands in the detail.
+    ...(shown.stack ?? []).slice(1).map((frame) => `    from ${frame}`),
     ...(shrunk?.result.waits ?? []).map((wait) => `  ${wait}`),
     `  FAIL ${invariant} replay: ${replay}`,
     '',

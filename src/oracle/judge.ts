@@ -1,11 +1,12 @@
 import { greatest, least } from '../base/lists.ts';
 import type { ActorId, BlockId, EngineId, RequestId, Topology, TransferId } from '../base/topology.ts';
+import { headsOfRank } from '../kv/view.ts';
 import type { Effect, Goal, Note, PostedBatch } from '../wire/machine.ts';
 import type { Message } from '../wire/messages.ts';
 import type { CacheMap } from './cache-map.ts';
 import { allocate, forgetBlocks, grant, newLedger, share } from './ledger.ts';
 import { checkLanding, checkPosted, type OperationRules, stateOf } from './operations.ts';
-import type { InvariantId } from './verdict.ts';
+import { type InvariantId, placeOf } from './verdict.ts';
 
 /**
  * The judges of a run. Told of every fact as it happens, they keep just enough to notice the step at which a promise
@@ -31,6 +32,10 @@ export interface JudgeConfig {
   readonly cacheOf: (actor: ActorId) => CacheMap;
   /** Whether tokens are sums over whole attentions and so can be compared. */
   readonly checksTokens: boolean;
+  /** The proxy's policy claims that the DP ranks of an instance take turns; one that does not is free to choose. */
+  readonly ranksTakeTurns: boolean;
+  /** KV heads of the model, over all TP ranks. */
+  readonly heads: number;
   /** Verifies, at the actor's own cache, that the KV a `loaded` note speaks of is there. */
   readonly isLoaded: (actor: ActorId, note: Extract<Note, { kind: 'loaded' }>) => boolean;
   /** An operation that can still touch one of these blocks of an engine, by the state of the NICs; null when none can. */
@@ -43,6 +48,8 @@ export interface Danger {
   readonly block: BlockId;
   readonly request: RequestId;
 }
+
+type HeadRange = ReturnType<typeof headsOfRank>;
 
 interface Assignment {
   readonly request: RequestId;
@@ -87,12 +94,7 @@ export function createJudge(config: JudgeConfig): Judge {
   const spins = new Map<ActorId, number>();
 
   const engineOf = (actor: ActorId): EngineId => topology.actors[actor]!.engine;
-  const place = (actor: ActorId, part: string): string => {
-    const engine = engineOf(actor);
-    if (engine < 0) return `proxy ${part}`;
-    const rank = topology.actors[actor]!.tpRank < 0 ? 'scheduler' : 'rank';
-    return `${topology.engines[engine]!.role} ${rank} ${part}`;
-  };
+  const place = (actor: ActorId, part: string): string => placeOf(topology, actor, part);
   const name = (actor: ActorId): string => topology.actors[actor]!.name;
   const reach = (goal: Goal): void => {
     goals.set(goal, (goals.get(goal) ?? 0) + 1);
@@ -146,11 +148,24 @@ export function createJudge(config: JudgeConfig): Judge {
     fail('I12', place(from, 'post'), text);
   };
 
+  /** Ranks of two engines have something to do with each other if they hold a KV head in common. */
+  const shareHeads = (from: ActorId, to: ActorId): boolean => {
+    const [one, other] = [from, to].map((actor) => {
+      const tpSize = topology.engines[engineOf(actor)]!.ranks.length;
+      return headsOfRank(config.heads, tpSize, topology.actors[actor]!.tpRank);
+    }) as [HeadRange, HeadRange];
+    return one.first < other.first + other.count && other.first < one.first + one.count;
+  };
+
   const checkRoute = (transfer: TransferId, from: ActorId, to: ActorId, what: string): void => {
     const assigned = assignments.get(transfer);
     if (assigned === undefined) return;
     const pair = [engineOf(from), engineOf(to)];
-    if (pair.includes(assigned.prefill) && pair.includes(assigned.decode)) return;
+    if (pair.includes(assigned.prefill) && pair.includes(assigned.decode)) {
+      if (shareHeads(from, to)) return;
+      const text = `${what} of transfer ${transfer} goes from ${name(from)} to ${name(to)}: the right engine, but a TP rank that shares no KV head with it`;
+      return fail('I6', place(from, 'routing'), text);
+    }
     fail(
       'I6',
       place(from, 'routing'),
@@ -158,9 +173,9 @@ export function createJudge(config: JudgeConfig): Judge {
     );
   };
 
-  /** Turns are fair if no DP rank of an instance is two requests ahead of another. */
+  /** What a policy claims that has its DP ranks take turns: they are fair if no DP rank of an instance is two requests ahead of another. */
   const countTurn = (engine: EngineId): void => {
-    if (engine < 0 || dead.size > 0) return;
+    if (!config.ranksTakeTurns || engine < 0 || dead.size > 0) return;
     const spec = topology.engines[engine]!;
     if (spec.dpSize === 1) return;
     const key = `${spec.role} ${spec.instance}`;

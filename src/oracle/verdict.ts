@@ -1,3 +1,5 @@
+import type { ActorId, Topology } from '../base/topology.ts';
+
 /** The invariants of docs/INVARIANTS.md. */
 export const INVARIANTS = {
   I1: 'no block is reused while an operation that names it can still land, and none touches what it was not given',
@@ -20,9 +22,18 @@ export interface Violation {
   readonly place: string;
   /** For people: what exactly, with ids. */
   readonly detail: string;
+  /** Where the code of the connector or policy stood, innermost first, when it was the one that broke. */
+  readonly stack?: readonly string[];
   /** Steps taken when it was seen. */
   readonly step: number;
   readonly atMicros: number;
+}
+
+/** What a violation's place calls a part of an actor. */
+export function placeOf(topology: Topology, actor: ActorId, part: string): string {
+  const { engine, tpRank } = topology.actors[actor]!;
+  if (engine < 0) return `proxy ${part}`;
+  return `${topology.engines[engine]!.role} ${tpRank < 0 ? 'scheduler' : 'rank'} ${part}`;
 }
 
 /** Two failures are the same if the same promise broke at the same place. */

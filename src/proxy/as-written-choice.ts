@@ -22,6 +22,8 @@ export function asWrittenChoice(faults: FaultSet): ChoicePolicy {
   };
 
   return {
+    name: 'as written',
+    claims: ['dp-ranks-take-turns'],
     create: createChoice,
     choose(state) {
       const [first] = state.instances;

@@ -9,9 +9,20 @@ export interface ChoiceState {
   nextInstance: number;
 }
 
-/** A policy for one role; null when no engine is up. */
+/** What a policy says of itself and wants to be held to. */
+export type PolicyClaim =
+  /** No DP rank of an instance is ever two requests ahead of another one, while all engines are up. */
+  'dp-ranks-take-turns';
+
+/** A policy of the proxy, asked once for each leg of a request. */
 export interface ChoicePolicy {
+  /** For people. */
+  readonly name?: string;
+  /** None for a policy that promises no more than an engine that is up. */
+  readonly claims?: readonly PolicyClaim[];
+  /** One state for each role, kept by the proxy and handed to `choose`. */
   readonly create: (engines: readonly EngineSpec[], role: Role) => ChoiceState;
+  /** An engine of the role that is not down; null when no engine is up. */
   readonly choose: (state: ChoiceState, down: ReadonlySet<number>) => EngineSpec | null;
 }
 
@@ -45,4 +56,9 @@ function nextRank(instance: ChoiceState['instances'][number], down: ReadonlySet<
   return null;
 }
 
-export const IN_TURN: ChoicePolicy = { create: createChoice, choose: chooseInTurn };
+export const IN_TURN: ChoicePolicy = {
+  name: 'in turn',
+  claims: ['dp-ranks-take-turns'],
+  create: createChoice,
+  choose: chooseInTurn,
+};

@@ -1,4 +1,3 @@
-import { pushAll } from '../base/lists.ts';
 import type { Emit } from '../wire/machine.ts';
 import type { StepItem } from '../wire/messages.ts';
 import { goal } from '../wire/notes.ts';
@@ -19,7 +18,10 @@ export function schedule(state: SchedulerState, at: number, emit: Emit): void {
     budget -= addItem(served, tokens, items);
   }
   if (state.waiting.length <= waitingBefore) admitWaiting(state, items, budget, at, emit);
-  const meta = state.connector.buildConnectorMeta(items, (request) => state.requests.get(request)!);
+  const meta = state.connector.buildConnectorMeta(
+    Object.freeze(items),
+    (request) => state.requests.get(request)!.view,
+  );
   if (items.length === 0 && meta === null) return;
   const step = state.steps++;
   for (const rank of state.config.spec.ranks)
@@ -40,7 +42,7 @@ function isChunk(state: SchedulerState, item: StepItem): boolean {
 
 function addItem(served: Served, tokens: number, items: StepItem[]): number {
   const { request, transfer, computed, blocks, prompt, fresh } = served;
-  items.push({
+  const item: StepItem = {
     request,
     transfer,
     tokenFrom: computed,
@@ -48,7 +50,8 @@ function addItem(served: Served, tokens: number, items: StepItem[]): number {
     blocks,
     lineageAddress: prompt.lineageAddress,
     fresh,
-  });
+  };
+  items.push(Object.freeze(item));
   served.fresh = false;
   return tokens;
 }
@@ -92,7 +95,7 @@ function grow(state: SchedulerState, served: Served, tokensTo: number, emit: Emi
   if (wanted <= 0) return true;
   const blocks = allocateBlocks(state.pool, wanted);
   if (blocks === null) return false;
-  pushAll(served.blocks, blocks);
+  served.blocks = Object.freeze([...served.blocks, ...blocks]);
   emit({ kind: 'note', note: { kind: 'allocate', request: served.request, blocks } });
   return true;
 }
@@ -172,7 +175,7 @@ function admit(
         Math.min(served.prompt.blockKeys.length, Math.floor((totalTokens(served) - 1) / config.blockTokens)),
       );
   const computed = resumed ? served.computed : hits.length * config.blockTokens;
-  const external = connector.getNumNewMatchedTokens(served, computed);
+  const external = connector.getNumNewMatchedTokens(served.view, computed);
   // A prefill in WRITE mode cannot be preempted, so it takes all its blocks at once: two half-admitted ones could
   // otherwise wait for each other's blocks for ever.
   const wholePrompt = served.leg === 'prefill' || external.tokens > 0;
@@ -185,7 +188,7 @@ function admit(
   if (wanted + countFreeAmong(pool, hits) > pool.freeCount) return null;
   if (hits.length > 0) {
     shareBlocks(pool, hits);
-    served.blocks = [...hits];
+    served.blocks = Object.freeze([...hits]);
     goal(emit, served.leg === 'decode' ? 'prefix-hit-decode' : 'prefix-hit-prefill');
     emit({ kind: 'note', note: { kind: 'share', request: served.request, blocks: hits } });
     emit({
@@ -202,6 +205,6 @@ function admit(
     const tokenTo = computed + external.tokens;
     emit({ kind: 'note', note: { kind: 'external', request, tokenFrom: computed, tokenTo } });
   }
-  connector.updateStateAfterAlloc(served, external.tokens, at, emit);
+  connector.updateStateAfterAlloc(served.view, external.tokens, at, emit);
   return external;
 }

@@ -10,6 +10,7 @@ import {
   type SchedulerState,
   type Served,
   totalTokens,
+  viewOf,
   wake,
 } from './served.ts';
 
@@ -51,6 +52,7 @@ function onMessage(state: SchedulerState, from: ActorId, message: Message, emit:
 function onGenerate(state: SchedulerState, message: Generate, emit: Emit): void {
   const { request, transfer, leg, prompt, maxTokens, remoteEngine, params } = message;
   const served: Served = {
+    view: viewOf(() => served),
     request,
     transfer,
     leg,
@@ -102,7 +104,7 @@ function onToken(state: SchedulerState, served: Served, sum: number, emit: Emit)
   if (served.tokens.length < served.maxTokens) return;
   state.running.splice(state.running.indexOf(served), 1);
   served.status = 'ended';
-  const verdict = state.connector.requestFinished(served);
+  const verdict = state.connector.requestFinished(served.view);
   answer(served, true, '', verdict.params, emit);
   if (!verdict.keepBlocks || allReported(state, served)) forget(state, served, emit);
 }
@@ -155,7 +157,7 @@ function abort(state: SchedulerState, request: RequestId, emit: Emit): void {
   state.running = state.running.filter((other) => other !== served);
   state.waiting = state.waiting.filter((other) => other !== served);
   served.status = 'ended';
-  const mustWait = state.connector.requestAborted(served) && !allReported(state, served);
+  const mustWait = state.connector.requestAborted(served.view) && !allReported(state, served);
   if (!mustWait) forget(state, served, emit);
   if (state.connector.hasMeta()) wake(state, emit);
 }

@@ -1,5 +1,5 @@
 import type { BlockId, EngineSpec, Mode, RequestId, TransferId } from '../base/topology.ts';
-import type { ConnectorScheduler } from '../connector/plug.ts';
+import type { ConnectorScheduler, RequestView } from '../connector/plug.ts';
 import type { Emit } from '../wire/machine.ts';
 import type { KvTransferParams, Leg, Prompt, StepItem } from '../wire/messages.ts';
 import { type BlockPool, cacheBlock, createBlockPool, releaseBlocks } from './block-pool.ts';
@@ -24,8 +24,10 @@ export interface SchedulerConfig {
 
 export type Status = 'waiting' | 'loading' | 'running' | 'ended';
 
-/** One leg of one request, as this engine serves it. Satisfies the connector's RequestView. */
+/** One leg of one request, as this engine serves it. */
 export interface Served {
+  /** What the connector may see of it. */
+  readonly view: RequestView;
   readonly request: RequestId;
   readonly transfer: TransferId;
   readonly leg: Leg;
@@ -35,7 +37,8 @@ export interface Served {
   readonly params: KvTransferParams | null;
   status: Status;
   computed: number;
-  blocks: BlockId[];
+  /** Frozen, as the connector sees it too: a longer table is another list. */
+  blocks: readonly BlockId[];
   /** Tokens that will be there when the load has ended well. */
   loadedTo: number;
   /** A checksum for each generated token. */
@@ -81,6 +84,36 @@ export function createScheduler(config: SchedulerConfig, connector: ConnectorSch
     steps: 0,
     turnPending: false,
   };
+}
+
+/** Reads of the request as it is now; there is nothing in it that a connector could change. */
+export function viewOf(served: () => Served): RequestView {
+  return Object.freeze({
+    get request() {
+      return served().request;
+    },
+    get transfer() {
+      return served().transfer;
+    },
+    get leg() {
+      return served().leg;
+    },
+    get prompt() {
+      return served().prompt;
+    },
+    get remoteEngine() {
+      return served().remoteEngine;
+    },
+    get params() {
+      return served().params;
+    },
+    get computed() {
+      return served().computed;
+    },
+    get blocks() {
+      return served().blocks;
+    },
+  });
 }
 
 export function wake(state: SchedulerState, emit: Emit): void {

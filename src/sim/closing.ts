@@ -1,9 +1,13 @@
-import { PROXY } from '../base/topology.ts';
+import { type ActorId, PROXY } from '../base/topology.ts';
+import { placeOf } from '../oracle/verdict.ts';
 import { placeOfHang, showChain, waitChain } from '../oracle/waits-for.ts';
 import type { Wait } from '../wire/machine.ts';
 import type { Cluster } from './cluster.ts';
 import type { Core } from './core.ts';
+import { type Guest, GuestFault } from './guest.ts';
 import type { NicSide } from './nic-side.ts';
+import { HAPPENING, type HappeningKind } from './ready-set.ts';
+import type { RunResult } from './run-spec.ts';
 
 /** Nothing is left to happen: every request must have ended and every table must be empty. */
 export function judgeEnd(core: Core, cluster: Cluster, nic: NicSide): void {
@@ -59,14 +63,68 @@ function allWaits(core: Core, cluster: Cluster): Wait[] {
   return alive.flatMap(({ actor }) => cluster.waits(actor));
 }
 
-/** Who waits for whom, in words, when a run hangs or spins. */
-export function showWaits(core: Core, cluster: Cluster): string[] {
-  const invariant = core.violation?.invariant;
-  if (invariant !== 'I2' && invariant !== 'I9') return [];
-  return showChain(waitChain(allWaits(core, cluster), PROXY), core.topology);
+export const HAPPENINGS = Object.keys(HAPPENING).length;
+
+/** What an endless run is made of, as the place of the violation says it. */
+const KINDS: { readonly [K in HappeningKind]: string } = Object.fromEntries(
+  Object.entries(HAPPENING).map(([name, kind]) => [kind, name]),
+) as { readonly [K in HappeningKind]: string };
+
+/** A run must come to its end within its steps, and its requests within its time. */
+export function judgeLength(core: Core, busy: Uint32Array, guests: ReadonlyMap<ActorId, Guest>): void {
+  const { step, now, spec, judge } = core;
+  const isLong = step >= spec.stepsMax;
+  if (!isLong && (now <= spec.microsMax || judge.unfinished.size === 0)) return;
+  const what = isLong
+    ? `no end after ${step} steps`
+    : `requests ${[...judge.unfinished].join(' ')} have no end after ${now} us`;
+  const stuck = longestAgain(guests);
+  if (stuck?.again != null) {
+    const { hook, since, turns } = stuck.again;
+    const text = `${stuck.actorName}: ${hook} of ${stuck.who} has answered 'again' ${turns} times in a row since ${since} us, and the forward pass stands still: ${what}`;
+    return core.fail('I9', placeOf(core.topology, stuck.actor, hook), text);
+  }
+  const at = busy.indexOf(busy.reduce((most, count) => (count > most ? count : most), 0));
+  const [actor, kind] = [Math.trunc(at / HAPPENINGS), (at % HAPPENINGS) as HappeningKind];
+  const share = `${busy[at]} of them are of ${nameOf(core, actor)}, of the kind "${KINDS[kind]}"`;
+  core.fail('I9', placeOf(core.topology, actor, KINDS[kind]), `${what}; ${share}`);
 }
 
-export function countBlocksLeft(core: Core, cluster: Cluster): number {
+/** The rank whose hook has answered `again` most often in a row; the first of equals. */
+function longestAgain(guests: ReadonlyMap<ActorId, Guest>): Guest | null {
+  let longest: Guest | null = null;
+  for (const guest of guests.values())
+    if ((guest.again?.turns ?? 0) > (longest?.again?.turns ?? 0)) longest = guest;
+  return longest;
+}
+
+/** What came of a run; `cluster` is null when there was none. */
+export function resultOf(core: Core, cluster: Cluster | null): RunResult {
+  return {
+    steps: core.step,
+    atMicros: core.now,
+    digest: core.digest(),
+    violation: core.violation,
+    waits: cluster === null ? [] : showWaits(core, cluster),
+    goals: cluster === null ? new Map() : core.judge.goals,
+    blocksLeft: cluster === null ? 0 : countBlocksLeft(core, cluster),
+    record: { actorNames: core.topology.actors.map(({ name }) => name), steps: core.recorder?.steps ?? [] },
+  };
+}
+
+/** Who waits for whom, in words, when a run hangs or spins. */
+function showWaits(core: Core, cluster: Cluster): string[] {
+  const invariant = core.violation?.invariant;
+  if (invariant !== 'I2' && invariant !== 'I9') return [];
+  try {
+    return showChain(waitChain(allWaits(core, cluster), PROXY), core.topology);
+  } catch (error) {
+    if (!(error instanceof GuestFault)) throw error;
+    return ['what they wait for cannot be told: a connector broke when it was asked'];
+  }
+}
+
+function countBlocksLeft(core: Core, cluster: Cluster): number {
   let left = 0;
   for (const [scheduler, { pool }] of cluster.schedulers)
     if (!core.isDead(scheduler)) left += pool.total - pool.freeCount;

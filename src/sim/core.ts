@@ -88,8 +88,9 @@ export class Core {
   }
 
   /** The first broken promise ends the run. */
-  fail(invariant: InvariantId, place: string, detail: string): void {
-    this.violation ??= { invariant, place, detail, step: this.step, atMicros: this.now };
+  fail(invariant: InvariantId, place: string, detail: string, stack?: readonly string[]): void {
+    const seen = { invariant, place, detail, step: this.step, atMicros: this.now };
+    this.violation ??= stack === undefined || stack.length === 0 ? seen : { ...seen, stack };
   }
 
   /** Marks an engine as dead; false when it was dead already. */

@@ -1,3 +1,4 @@
+import { freezeDeep } from '../base/freeze.ts';
 import { mix } from '../base/mix.ts';
 import { stampOf } from '../kv/stamps.ts';
 import type { Prompt } from '../wire/messages.ts';
@@ -37,7 +38,13 @@ export function layPrompt(
     if (position < promptTokens && (position + 1) % blockTokens === 0) blockKeys.push(lineage);
   }
   return {
-    prompt: { request: request.request, promptTokens, maxTokens: outputTokens, lineageAddress, blockKeys },
+    prompt: freezeDeep({
+      request: request.request,
+      promptTokens,
+      maxTokens: outputTokens,
+      lineageAddress,
+      blockKeys,
+    }),
     reference,
   };
 }

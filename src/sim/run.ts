@@ -1,6 +1,6 @@
 import { UsageError } from '../base/failure.ts';
 import { finish, mix } from '../base/mix.ts';
-import { describeValue } from '../base/thrown.ts';
+import { describeThrown, describeValue } from '../base/thrown.ts';
 import { asWritten, faultSet } from '../connector/as-written/index.ts';
 import type { Connector } from '../connector/plug.ts';
 import { shipped } from '../connector/shipped/index.ts';
@@ -103,7 +103,7 @@ function run(
   const { blockTokens, blocksPerEngine: blocks, batchTokensMax } = scenario;
   const { strays } = scenario.hazards;
   const setup = drawSetup(scenario, tape);
-  const given = options.parts?.();
+  const given = partsOfCaller(options.parts);
   const result = runWorld({
     setup,
     layPrompts: () => setup.requests.map((request) => layPrompt(setup, request, blockTokens, memory)),
@@ -129,7 +129,7 @@ function run(
 
 /** What a replay line says of who ran. */
 export function connectorName(scenario: Scenario, { parts }: RunOptions): string {
-  return nameOf(scenario, parts?.());
+  return nameOf(scenario, partsOfCaller(parts));
 }
 
 function nameOf(scenario: Scenario, given: Parts | undefined): string {
@@ -140,6 +140,28 @@ function nameOf(scenario: Scenario, given: Parts | undefined): string {
     return scenario.connector;
   const { name } = given.connector;
   return name === scenario.connector ? `${name}, changed` : name;
+}
+
+/** @throws UsageError PARTS when there is no connector or no policy among them. */
+function partsOfCaller(make: RunOptions['parts']): Parts | undefined {
+  if (make === undefined) return undefined;
+  let parts: Parts;
+  try {
+    parts = make();
+  } catch (thrown) {
+    throw new UsageError('PARTS', `parts() threw ${describeThrown(thrown)}`);
+  }
+  const wanted = { connector: ['createScheduler', 'createWorker'], policy: ['create', 'choose'] } as const;
+  for (const [part, methods] of Object.entries(wanted)) {
+    const given = parts?.[part as keyof Parts] as unknown as Readonly<Record<string, unknown>> | undefined;
+    const missing = methods.find((method) => typeof given?.[method] !== 'function');
+    if (missing !== undefined)
+      throw new UsageError(
+        'PARTS',
+        `parts() must return { connector, policy }: the ${part} has no ${missing}()`,
+      );
+  }
+  return parts;
 }
 
 function partsOf(scenario: Scenario): Parts {

@@ -5,12 +5,16 @@ import { type ActorId, PROXY } from '../base/topology.ts';
 import { strayBytes } from '../faults/strays.ts';
 import { type CacheMap, mapCache } from '../oracle/cache-map.ts';
 import { createJudge } from '../oracle/judge.ts';
+import { placeOf } from '../oracle/verdict.ts';
 import type { Effect, Input } from '../wire/machine.ts';
-import { countBlocksLeft, judgeEnd, showWaits } from './closing.ts';
+import { HAPPENINGS, judgeEnd, judgeLength, resultOf } from './closing.ts';
 import { buildCluster, type Cluster } from './cluster.ts';
 import { Core } from './core.ts';
 import type { RequestSetup } from './draws.ts';
 import { type Border, mistakeIn } from './effect-border.ts';
+import { GuestFault } from './guest.ts';
+import { type GuestHost, guardConnector } from './guest-connector.ts';
+import { guardPolicy } from './guest-policy.ts';
 import { resetMemory } from './memory.ts';
 import { kindNumber } from './network.ts';
 import { findDanger } from './nic-danger.ts';
@@ -37,7 +41,14 @@ const EFFECT_NUMBERS: { readonly [K in Effect['kind']]: number } = {
 };
 
 export function runWorld(spec: RunSpec): RunResult {
-  return new World(spec).run();
+  const core = new Core(spec);
+  try {
+    return new World(core).run();
+  } catch (error) {
+    // A connector or policy that cannot even be made: told, and there was no run.
+    if (error instanceof GuestFault && core.violation !== null) return resultOf(core, null);
+    throw error;
+  }
 }
 
 /** One run: takes the next happening, gives it to its actor, performs the effects. */
@@ -47,31 +58,42 @@ class World {
   readonly #nic: NicSide;
   readonly #post: PostOffice;
   readonly #prompts: ReferencedPrompt[];
-  readonly #caches: ReadonlyMap<ActorId, CacheMap>;
+  #caches: ReadonlyMap<ActorId, CacheMap> = new Map();
   readonly #border: Border;
+  /** The effect that was looked at when a guest asked for it. */
+  #checked: Effect | null = null;
   readonly #timers: Map<number, Happening>[];
   readonly #joins = new Map<number, ActorId[]>();
   readonly #emit = (effect: Effect): void => {
     try {
       this.#perform(effect);
     } catch (error) {
-      // Ours, not the connector's: it must not be taken for a bug of the machine that asked for the effect.
-      throw error instanceof BrokenBelief
-        ? error
-        : new BrokenBelief('INV-WORLD-1', describeThrown(error), error);
+      // Ours, not the connector's: it must not be taken for a bug of the machine that asked for the effect, not even
+      // when that machine catches it.
+      this.#broken ??= asBelief(error);
+      throw this.#broken;
     }
   };
+  /** What went wrong with us while a machine asked for an effect. */
+  #broken: BrokenBelief | null = null;
   #actor: ActorId = PROXY;
+  /** Happenings so far, by actor and kind: tells what an endless run is busy with. */
+  readonly #busy: Uint32Array;
+  readonly #guests: GuestHost;
 
-  constructor(spec: RunSpec) {
+  constructor(core: Core) {
+    const { spec } = core;
     resetMemory(spec.memory);
     const { setup, limits, grain, connector, policy, memory } = spec;
     this.#prompts = spec.layPrompts();
-    this.#cluster = buildCluster(setup, limits, grain, connector, policy, memory);
+    this.#core = core;
+    this.#busy = new Uint32Array(core.actorCount * HAPPENINGS);
+    this.#border = { spec, cacheOf: (actor) => this.#caches.get(actor) };
+    this.#guests = this.#createGuestHost(spec);
+    const guarded = guardConnector(connector, this.#guests);
+    this.#cluster = buildCluster(setup, limits, grain, guarded, guardPolicy(policy, this.#guests), memory);
     const places = [...this.#cluster.places];
     this.#caches = new Map(places.map(([actor, { views }]) => [actor, mapCache(views)]));
-    this.#border = { spec, cacheOf: (actor) => this.#caches.get(actor) };
-    this.#core = new Core(spec);
     this.#core.judge = this.#createJudge(spec);
     this.#nic = new NicSide(this.#core, this.#caches);
     this.#post = new PostOffice(this.#core);
@@ -80,7 +102,28 @@ class World {
       this.#nic.register(actor, regionStart, regionEnd);
   }
 
-  #createJudge({ setup, limits, grain }: RunSpec): Core['judge'] {
+  #createGuestHost({ setup, limits }: RunSpec): GuestHost {
+    const core = this.#core;
+    const { blocks, blockTokens } = limits;
+    return {
+      bounds: {
+        topology: setup.topology,
+        requests: setup.requests.length,
+        blocks,
+        blockTokens,
+        mistakeIn: (effect, actor) => {
+          this.#checked = effect;
+          return mistakeIn(effect, actor, this.#border);
+        },
+      },
+      guests: new Map(),
+      now: () => core.now,
+      tell: ({ actor, invariant, part, detail, stack }) =>
+        core.fail(invariant, placeOf(core.topology, actor, part), detail, stack),
+    };
+  }
+
+  #createJudge({ setup, limits, grain, policy }: RunSpec): Core['judge'] {
     const lookAhead = Math.max(setup.prefillLookAhead, setup.decodeLookAhead);
     const room = limits.blocks * limits.blockTokens - lookAhead;
     return createJudge({
@@ -95,8 +138,13 @@ class World {
       })),
       cacheOf: (actor) => this.#caches.get(actor)!,
       checksTokens: grain.readAlways,
-      isLoaded: (actor, note) => this.#cluster.isLoaded(actor, note),
       findDanger: (engine, blocks) => findDanger(this.#nic.queues, engine, blocks),
+      ranksTakeTurns: policy.claims?.includes('dp-ranks-take-turns') ?? false,
+      heads: setup.heads,
+      isLoaded: (actor, note) => {
+        const { lineageAddress } = this.#prompts[note.request]!.prompt;
+        return this.#cluster.isLoaded(actor, { ...note, lineageAddress });
+      },
       fail: (invariant, place, detail) => this.#core.fail(invariant, place, detail),
     });
   }
@@ -104,38 +152,40 @@ class World {
   run(): RunResult {
     const core = this.#core;
     this.#schedulePlan();
-    while (core.violation === null) {
-      const happening = core.ready.pop();
-      if (happening === undefined) {
-        judgeEnd(core, this.#cluster, this.#nic);
-        break;
-      }
-      if (happening.stopped) continue;
-      core.now = Math.max(core.now, happening.at);
-      this.#take(happening);
-      this.#judgeLength();
-    }
-    return {
-      steps: core.step,
-      atMicros: core.now,
-      digest: core.digest(),
-      violation: core.violation,
-      waits: showWaits(core, this.#cluster),
-      goals: core.judge.goals,
-      blocksLeft: countBlocksLeft(core, this.#cluster),
-      record: { actorNames: core.topology.actors.map(({ name }) => name), steps: core.recorder?.steps ?? [] },
-    };
+    let isOver = false;
+    while (core.violation === null && !isOver) isOver = !this.#guarded(() => this.#next());
+    return resultOf(core, this.#cluster);
   }
 
-  #judgeLength(): void {
-    const { step, now, spec, judge } = this.#core;
-    if (step >= spec.stepsMax) this.#core.fail('I9', 'whole run', `no end after ${step} steps`);
-    if (now <= spec.microsMax || judge.unfinished.size === 0) return;
-    this.#core.fail(
-      'I9',
-      'whole run',
-      `requests ${[...judge.unfinished].join(' ')} have no end after ${now} us`,
-    );
+  /** False when nothing is left to happen. */
+  #next(): boolean {
+    const core = this.#core;
+    const happening = core.ready.pop();
+    if (happening === undefined) {
+      judgeEnd(core, this.#cluster, this.#nic);
+      return false;
+    }
+    if (happening.stopped) return true;
+    core.now = Math.max(core.now, happening.at);
+    this.#busy[happening.actor * HAPPENINGS + happening.kind]!++;
+    this.#take(happening);
+    judgeLength(core, this.#busy, this.#guests.guests);
+    return true;
+  }
+
+  /**
+   * Whatever goes wrong behind a broken promise is its consequence, and the promise is told. Anything else that is thrown is
+   * a failure of ours, even if a guest has caught it.
+   */
+  #guarded(act: () => boolean): boolean {
+    try {
+      const goesOn = act();
+      if (this.#broken === null || this.#core.violation !== null) return goesOn;
+    } catch (error) {
+      if (this.#core.violation !== null) return false;
+      throw asBelief(error);
+    }
+    throw this.#broken;
   }
 
   // --- the plan: what comes from outside the cluster ---------------------------------------------------------------
@@ -221,15 +271,7 @@ class World {
   }
 
   #stepActor(actor: ActorId, input: Input): void {
-    if (this.#core.isDead(actor)) return;
-    try {
-      this.#cluster.step(actor, this.#core.now, input, this.#emit);
-    } catch (error) {
-      if (error instanceof BrokenBelief || !(error instanceof Error)) throw error;
-      // A connector may say which of its threads, or which hook, it was.
-      const thread = 'thread' in error && typeof error.thread === 'string' ? error.thread : 'main';
-      this.#core.judge.note(actor, { kind: 'died', thread, cause: error.message });
-    }
+    if (!this.#core.isDead(actor)) this.#cluster.step(actor, this.#core.now, input, this.#emit);
   }
 
   // --- effects -----------------------------------------------------------------------------------------------------
@@ -237,7 +279,7 @@ class World {
   #perform(effect: Effect): void {
     const core = this.#core;
     const actor = this.#actor;
-    const mistake = mistakeIn(effect, actor, this.#border);
+    const mistake = effect === this.#checked ? null : mistakeIn(effect, actor, this.#border);
     if (mistake !== null) return core.judge.mistaken(actor, effect.kind, mistake);
     core.recorder?.write(effect);
     if (effect.kind === 'note') {
@@ -338,6 +380,12 @@ class World {
     const at = core.now + core.spec.network.httpMicros + held;
     core.push(HAPPENING.down, PROXY, at, engine, held, { kind: 'message', from: scheduler, message }, null);
   }
+}
+
+function asBelief(error: unknown): BrokenBelief {
+  return error instanceof BrokenBelief
+    ? error
+    : new BrokenBelief('INV-WORLD-1', describeThrown(error), error);
 }
 
 /** Timer kinds are below 16, so a kind and an object make one number. */

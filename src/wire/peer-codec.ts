@@ -44,8 +44,11 @@ const GEOMETRY_NUMBERS = ['engine', 'tpRank', 'tpSize', 'blockTokens'] as const;
 /** Longest frame that is read at all; a handshake of a few hundred layers fits many times over. */
 export const PEER_FRAME_BYTES_MAX = 1 << 20;
 
+/** What the form does not name is left out: a sender may keep its own notes on a message. */
 export function encodePeerMessage(message: PeerMessage): Uint8Array {
-  const body = encode(message);
+  const fields: object = FIELDS[message.kind];
+  const known = Object.entries(message).filter(([field]) => field === 'kind' || Object.hasOwn(fields, field));
+  const body = encode(Object.fromEntries(known));
   const frame = new Uint8Array(body.length + 4);
   frame.set(body);
   new DataView(frame.buffer).setUint32(body.length, checksum(body));
@@ -79,6 +82,11 @@ function checksum(bytes: Uint8Array): number {
 
 function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** Whether it is of a kind that goes between peers; its fields may still be odd, which is for the receiver to refuse. */
+export function isOfPeers(message: { readonly kind: unknown }): boolean {
+  return typeof message.kind === 'string' && Object.hasOwn(FIELDS, message.kind);
 }
 
 /**

@@ -1,8 +1,18 @@
+import type { Topology } from '../../src/base/topology.ts';
 import { TIMER } from '../../src/connector/shipped/timers.ts';
 import { NO_HAZARDS } from '../../src/faults/hazards.ts';
-import { SHIPPED_MIX } from '../../src/sim/scenario.ts';
+import { type Scenario, SHIPPED_MIX } from '../../src/sim/scenario.ts';
 import { type Canary, expectFound } from './canary.ts';
 import { plantInBatches, plantInEffects, plantInMessages } from './plant.ts';
+
+const TP_TWO: Scenario = { ...SHIPPED_MIX, prefillTp: [2], decodeTp: [2] };
+
+/** The next TP rank of the same engine. */
+function otherRank(topology: Topology, actor: number): number {
+  const { engine, tpRank } = topology.actors[actor]!;
+  const { ranks } = topology.engines[engine]!;
+  return ranks[(tpRank + 1) % ranks.length]!;
+}
 
 /** Bugs in what the worker side sends, posts and arms. */
 const CANARIES: readonly Canary[] = [
@@ -15,6 +25,26 @@ const CANARIES: readonly Canary[] = [
       );
       return { to: wrong?.ranks[0] ?? to, message };
     }),
+    found: ['I6'],
+    seedsMax: 20,
+  },
+  {
+    bug: 'a message goes to the wrong TP rank of the right engine',
+    connector: plantInMessages((message, to, { topology }) => {
+      if (message.kind !== 'seal' && message.kind !== 'grant') return { to, message };
+      return { to: otherRank(topology, to), message };
+    }),
+    scenario: TP_TWO,
+    found: ['I6'],
+    seedsMax: 20,
+  },
+  {
+    bug: 'a batch goes to the wrong TP rank of the right engine',
+    connector: plantInBatches((batch, { topology }) => ({
+      ...batch,
+      peer: otherRank(topology, batch.peer),
+    })),
+    scenario: TP_TWO,
     found: ['I6'],
     seedsMax: 20,
   },

@@ -77,7 +77,7 @@ const CANARIES: readonly Canary[] = [
     bug: 'the proxy always takes the first DP rank',
     connector: shipped,
     policy: {
-      create: IN_TURN.create,
+      ...IN_TURN,
       choose(state, down) {
         for (const instance of state.instances) instance.nextDpRank = 0;
         return IN_TURN.choose(state, down);

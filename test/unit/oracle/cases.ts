@@ -25,15 +25,17 @@ export const D_RANK = D.ranks[0]!;
 interface Setting {
   readonly isLoaded?: boolean;
   readonly checksTokens?: boolean;
+  readonly ranksTakeTurns?: boolean;
   /** Blocks of D that an operation can still touch. */
   readonly endangered?: readonly number[];
 }
 
 /** A judge and what it said. */
-export function setUp({ isLoaded = true, checksTokens = true, endangered = [] }: Setting = {}): {
+export function setUp(setting: Setting = {}): {
   judge: Judge;
   said: string[];
 } {
+  const { isLoaded = true, checksTokens = true, ranksTakeTurns = true, endangered = [] } = setting;
   const said: string[] = [];
   const judge = createJudge({
     topology: TOPOLOGY,
@@ -45,6 +47,8 @@ export function setUp({ isLoaded = true, checksTokens = true, endangered = [] }:
     ],
     cacheOf: () => CACHE,
     checksTokens,
+    ranksTakeTurns,
+    heads: 2,
     isLoaded: () => isLoaded,
     findDanger: (engine, blocks) => {
       const block =

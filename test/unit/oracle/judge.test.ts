@@ -1,7 +1,17 @@
 import { describe, expect, test } from 'vitest';
 import { PROXY } from '../../../src/base/topology.ts';
 import { INVARIANTS } from '../../../src/oracle/verdict.ts';
-import { allocate, D, D_RANK, CASES as OTHER_CASES, outcome, P_RANK, reported, setUp } from './cases.ts';
+import {
+  allocate,
+  assign,
+  D,
+  D_RANK,
+  CASES as OTHER_CASES,
+  outcome,
+  P_RANK,
+  reported,
+  setUp,
+} from './cases.ts';
 import { OPERATION_CASES } from './operation-cases.ts';
 
 const CASES = [...OPERATION_CASES, ...OTHER_CASES];
@@ -24,6 +34,12 @@ describe('the judge', () => {
     judge.note(D.scheduler, allocate([3]));
     judge.note(D.scheduler, allocate([3], 1));
     expect(said).toHaveLength(1);
+  });
+
+  test('leaves a policy that claims no turns to choose as it likes', () => {
+    const { judge, said } = setUp({ ranksTakeTurns: false });
+    for (const transfer of [1, 2, 3, 4]) judge.note(PROXY, assign(0, 4, transfer));
+    expect(said).toEqual([]);
   });
 
   test('does not mind that the load of a request fails that P has refused for its size', () => {

@@ -1,0 +1,125 @@
+import { isIndex } from '../base/checks.ts';
+import { describeThrown, describeValue } from '../base/thrown.ts';
+import type { ActorId, Topology } from '../base/topology.ts';
+import type { InvariantId } from '../oracle/verdict.ts';
+import { type Effect, GOALS, type Note } from '../wire/machine.ts';
+import { isOfPeers } from '../wire/peer-codec.ts';
+import { blameEffect, type Guest } from './guest.ts';
+
+/**
+ * What a connector may ask for. What nobody can ask for is the border's (effect-border.ts); here is what is only for the
+ * engine and the proxy, and told with the hook and the place in the connector's code.
+ */
+
+export interface EffectBounds {
+  readonly topology: Topology;
+  readonly requests: number;
+  readonly blocks: number;
+  readonly blockTokens: number;
+  /** What is wrong with an effect, whoever asks for it; null when nothing is. */
+  readonly mistakeIn: (effect: Effect, actor: ActorId) => string | null;
+}
+
+interface Mistake {
+  readonly invariant: InvariantId;
+  readonly what: string;
+}
+
+/** The notes of a connector; all others are facts that only the engine or the proxy can know. */
+const NOTES: {
+  readonly [K in Note['kind']]?: (note: Extract<Note, { kind: K }>, bounds: EffectBounds) => boolean;
+} = {
+  loaded: ({ request, blocks, tokenTo }, bounds) =>
+    isIndex(request) &&
+    request < bounds.requests &&
+    Array.isArray(blocks) &&
+    blocks.length <= bounds.blocks &&
+    blocks.every((block) => isIndex(block) && block < bounds.blocks) &&
+    isIndex(tokenTo) &&
+    tokenTo <= blocks.length * bounds.blockTokens,
+  refused: ({ cause }) => typeof cause === 'string',
+  died: ({ thread, cause }) => typeof thread === 'string' && typeof cause === 'string',
+  spin: ({ thread, waitsFor }) => typeof thread === 'string' && typeof waitsFor === 'string',
+  goal: ({ name }) => GOALS.includes(name),
+  say: ({ text }) => typeof text === 'function',
+};
+
+/** All kinds of effects, and whether the scheduler side of a connector may ask for them too. */
+const KINDS: { readonly [K in Effect['kind']]: boolean } = {
+  send: true,
+  note: true,
+  arm: false,
+  stop: false,
+  turn: false,
+  join: false,
+  connect: false,
+  post: false,
+  fence: false,
+  reset: false,
+};
+
+/** The effect, if it is one. @throws GuestFault */
+export function checkEffect(guest: Guest, effect: Effect, bounds: EffectBounds): Effect {
+  let mistake: Mistake | null;
+  try {
+    mistake = mistakeOf(guest, effect, bounds);
+  } catch {
+    // What cannot even be read: a getter that throws, a proxy.
+    mistake = odd(`asks for what cannot be read: ${describeValue(effect)}`);
+  }
+  if (mistake !== null) return blameEffect(guest, kindOf(effect), mistake.invariant, mistake.what);
+  return effect.kind === 'note' && effect.note.kind === 'say' ? safeSay(effect.note.text) : effect;
+}
+
+function kindOf(effect: Effect): string {
+  try {
+    return Object.hasOwn(KINDS, effect.kind) ? effect.kind : 'effect';
+  } catch {
+    return 'effect';
+  }
+}
+
+function mistakeOf(guest: Guest, effect: Effect, bounds: EffectBounds): Mistake | null {
+  if (typeof effect !== 'object' || effect === null || !Object.hasOwn(KINDS, effect.kind))
+    return odd(`asks for ${describeValue(effect)}, which is no effect`);
+  if (bounds.topology.actors[guest.actor]!.tpRank < 0 && !KINDS[effect.kind])
+    return odd(`asks for the effect ${effect.kind}; the scheduler side may send and note, no more`);
+  const mistake = bounds.mistakeIn(effect, guest.actor);
+  if (mistake !== null) return odd(mistake);
+  if (effect.kind === 'join') return odd('joins the ranks of its engine, which is for the engine to do');
+  if (effect.kind === 'turn' && effect.thread === 0)
+    return odd("asks for a turn of thread 0, which is the engine's; threads of a connector count from 1");
+  if (effect.kind === 'send' && !isBytes(effect.message) && !isOfPeers(effect.message))
+    return odd(`sends what is no message between peers: ${describeValue(effect.message)}`);
+  return effect.kind === 'note' ? mistakeInNote(effect.note, bounds) : null;
+}
+
+function mistakeInNote(note: Note, bounds: EffectBounds): Mistake | null {
+  const check = Object.hasOwn(NOTES, note.kind) ? NOTES[note.kind] : undefined;
+  if (check === undefined) return odd(`makes a note that is not for a connector: ${describeValue(note)}`);
+  if (check(note as never, bounds)) return null;
+  const what = `makes an odd note: ${describeValue(note)}`;
+  return note.kind === 'loaded' ? { invariant: 'I10', what } : odd(what);
+}
+
+/** The text is made while the world writes the step down, where nothing may break. */
+function safeSay(text: () => string): Effect {
+  const told = (): string => {
+    try {
+      return String(text());
+    } catch (thrown) {
+      return `(a note whose text threw ${describeThrown(thrown)})`;
+    }
+  };
+  return { kind: 'note', note: { kind: 'say', text: told } };
+}
+
+function odd(what: string): Mistake {
+  return { invariant: 'I12', what };
+}
+
+function isBytes(message: { readonly kind: string }): boolean {
+  if (message.kind !== 'bytes') return false;
+  const { port, bytes } = message as { port?: unknown; bytes?: unknown };
+  return (port === 'notify' || port === 'handshake') && bytes instanceof Uint8Array;
+}

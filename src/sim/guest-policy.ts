@@ -1,0 +1,64 @@
+import { isIndex } from '../base/checks.ts';
+import { describeValue } from '../base/thrown.ts';
+import { type EngineSpec, PROXY, type Role, type Topology } from '../base/topology.ts';
+import type { ChoicePolicy, ChoiceState } from '../proxy/choose.ts';
+import { blame, enterGuest, type Guest } from './guest.ts';
+import { type GuestHost, newGuest } from './guest-connector.ts';
+
+/** The proxy's policy under attack, behind the border: it must choose an engine of the role that is up. */
+export function guardPolicy(policy: ChoicePolicy, host: GuestHost): ChoicePolicy {
+  const guest = newGuest(host, PROXY, `policy ${JSON.stringify(policy.name ?? 'without a name')}`);
+  const { topology } = host.bounds;
+  const roles = new Map<ChoiceState, Role>();
+  return {
+    ...policy,
+    create(engines, role) {
+      const inner = enterGuest(guest, policy, 'create', [engines, role]) as ChoiceState;
+      // A handle of ours: a policy may keep its state where it likes, and one for both roles.
+      const handle = { inner } as unknown as ChoiceState;
+      roles.set(handle, role);
+      return handle;
+    },
+    choose(handle, down) {
+      const { inner } = handle as unknown as { readonly inner: ChoiceState };
+      const chosen = enterGuest(guest, policy, 'choose', [inner, new Set(down)]);
+      return engineOf(guest, topology, { chosen, down, role: roles.get(handle)! });
+    },
+  };
+}
+
+interface Choice {
+  readonly chosen: unknown;
+  readonly down: ReadonlySet<number>;
+  readonly role: Role;
+}
+
+/** The engine that was chosen. @throws GuestFault when it is none, plays another role, or is down */
+function engineOf(guest: Guest, topology: Topology, { chosen, down, role }: Choice): EngineSpec | null {
+  const up = topology.engines.filter((spec) => spec.role === role && !down.has(spec.engine));
+  if (chosen === null) {
+    if (down.size > 0 || up.length === 0) return null;
+    return blame(guest, 'I10', `chose no ${role} engine although all ${up.length} are up`);
+  }
+  const id = idOf(chosen);
+  const spec = isIndex(id) ? topology.engines[id] : undefined;
+  if (spec === undefined)
+    return blame(
+      guest,
+      'I6',
+      `returned ${describeValue(chosen)} instead of a ${role} engine, or null when none is up`,
+    );
+  if (spec.role !== role)
+    return blame(guest, 'I6', `chose engine ${id} of role ${spec.role} where a ${role} engine is wanted`);
+  if (down.has(spec.engine))
+    return blame(guest, 'I6', `chose ${role} engine ${id}, which it was told is down`);
+  return spec;
+}
+
+function idOf(chosen: unknown): unknown {
+  try {
+    return (chosen as EngineSpec | undefined)?.engine;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,163 @@
+import { BrokenBelief } from '../base/failure.ts';
+import { describeThrown, describeValue, type GuestCode, guestFrames } from '../base/thrown.ts';
+import type { ActorId } from '../base/topology.ts';
+import type { InvariantId } from '../oracle/verdict.ts';
+import type { Effect, Emit } from '../wire/machine.ts';
+
+/**
+ * The border between the world and a guest: the connector and the policy under attack. Whatever a guest throws, returns or
+ * asks for is its own doing and a finding about it; whatever else goes wrong is ours.
+ */
+
+/** What a guest did wrong. */
+export interface Fault {
+  readonly actor: ActorId;
+  readonly invariant: InvariantId;
+  /** The hook or thread. */
+  readonly part: string;
+  readonly detail: string;
+  /** Where its code stood, innermost first. */
+  readonly stack: readonly string[];
+}
+
+/** Leaves a hook whose guest has done wrong. It was told before it was thrown. */
+export class GuestFault extends Error {
+  override readonly name = 'GuestFault';
+}
+
+export interface Guest {
+  readonly actor: ActorId;
+  /** Its actor's name and its own, for people: `P0.r0: saveKvLayer of connector "mine"`. */
+  readonly actorName: string;
+  readonly who: string;
+  readonly tell: (fault: Fault) => void;
+  /** The hook that it is in. */
+  hook: string;
+  /** Effects of this call of the hook. */
+  effects: number;
+  /** A hook that has answered `again` and nothing else since. */
+  again: { readonly hook: string; readonly since: number; turns: number } | null;
+}
+
+/** What a hook must return, as a check and as a sentence. */
+export interface Rule {
+  readonly holds: (value: unknown, args: readonly unknown[]) => boolean;
+  readonly must: string;
+}
+
+/** Effects of one call of a hook that are taken for endless. */
+export const EFFECTS_MAX = 100_000;
+
+const GUEST_CODE: GuestCode = { border: 'enterGuest', ours: new URL('..', import.meta.url).pathname };
+
+/** Calls a hook of a guest. All of a guest's code runs within this function: its name is the border in a stack. */
+export function enterGuest(guest: Guest, owner: object, hook: string, args: readonly unknown[]): unknown {
+  guest.hook = hook;
+  guest.effects = 0;
+  let value: unknown;
+  try {
+    value = (owner as Readonly<Record<string, (...list: readonly unknown[]) => unknown>>)[hook]!(...args);
+  } catch (thrown) {
+    // A belief of ours is no bug of the guest, whoever came upon it.
+    if (safely(() => thrown instanceof GuestFault || thrown instanceof BrokenBelief)) throw thrown;
+    blameThrown(guest, thrown);
+  }
+  const odd = oddKindOf(value);
+  if (odd !== null) blame(guest, 'I7', `returned ${odd}; hooks are plain functions and answer at once`);
+  return value;
+}
+
+/** @throws GuestFault unless the rule holds. */
+export function mustReturn(guest: Guest, rule: Rule, value: unknown, args: readonly unknown[] = []): void {
+  if (!safely(() => rule.holds(value, args)))
+    blame(guest, 'I7', `returned ${describeValue(value)}; it must return ${rule.must}`);
+}
+
+/** @throws GuestFault which names the guest, its hook and the place in its code. */
+export function blame(
+  guest: Guest,
+  invariant: InvariantId,
+  what: string,
+  thrown: unknown = new Error(),
+): never {
+  const { actor, actorName, who, hook } = guest;
+  const stack = guestFrames(thrown, GUEST_CODE);
+  const at = stack.length === 0 ? '' : `, at ${stack[0]}`;
+  guest.tell({ actor, invariant, part: hook, detail: `${actorName}: ${hook} of ${who} ${what}${at}`, stack });
+  throw new GuestFault(what);
+}
+
+/** As {@link blame}, of an effect that was asked for: its kind is the part, as with the border of all machines. */
+export function blameEffect(guest: Guest, kind: string, invariant: InvariantId, what: string): never {
+  const { actor, actorName, who, hook } = guest;
+  const stack = guestFrames(new Error(), GUEST_CODE);
+  const at = stack.length === 0 ? '' : `, at ${stack[0]}`;
+  const detail = `${actorName} ${what} (in ${hook} of ${who}${at})`;
+  guest.tell({ actor, invariant, part: kind, detail, stack });
+  throw new GuestFault(what);
+}
+
+/** A connector that has threads may say which of them died. */
+function blameThrown(guest: Guest, thrown: unknown): never {
+  const thread = threadOf(thrown);
+  if (thread === null) {
+    const what = describeThrown(thrown);
+    return blame(guest, 'I7', `threw ${what}`, thrown);
+  }
+  const { actor, actorName } = guest;
+  const detail = `${actorName}: thread ${thread} died: ${(thrown as Error).message}`;
+  guest.tell({ actor, invariant: 'I7', part: thread, detail, stack: guestFrames(thrown, GUEST_CODE) });
+  throw new GuestFault(detail);
+}
+
+function threadOf(thrown: unknown): string | null {
+  try {
+    if (!(thrown instanceof Error) || !('thread' in thrown)) return null;
+    return typeof thrown.thread === 'string' && typeof thrown.message === 'string' ? thrown.thread : null;
+  } catch {
+    return null;
+  }
+}
+
+/** What a hook that is no plain function returns. A promise that is left alone must not end the process. */
+function oddKindOf(value: unknown): string | null {
+  if ((typeof value !== 'object' && typeof value !== 'function') || value === null) return null;
+  try {
+    const { then, next } = value as { then?: unknown; next?: unknown };
+    if (typeof then === 'function') {
+      then.call(value, undefined, () => undefined);
+      return 'a promise';
+    }
+    return typeof next === 'function' ? 'a generator' : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Reads what a guest made: a getter of it may throw. */
+function safely(test: () => boolean): boolean {
+  try {
+    return test();
+  } catch {
+    return false;
+  }
+}
+
+/** The guest's way to ask for effects: each is looked at before the world acts on it. */
+export function guestEmit(
+  guest: Guest,
+  check: (guest: Guest, effect: Effect) => Effect,
+): (emit: Emit) => Emit {
+  let known: Emit | null = null;
+  let through: Emit = () => undefined;
+  return (emit) => {
+    if (emit === known) return through;
+    known = emit;
+    through = (effect) => {
+      if (++guest.effects > EFFECTS_MAX)
+        blame(guest, 'I9', `has asked for ${guest.effects} effects in one call, and goes on`);
+      emit(check(guest, effect));
+    };
+    return through;
+  };
+}
