@@ -17,7 +17,7 @@ export function describeThrown(thrown: unknown): string {
 export function describeValue(value: unknown): string {
   switch (typeof value) {
     case 'string':
-      return `the text ${cut(JSON.stringify(value))}`;
+      return `the text ${cut(JSON.stringify(value.slice(0, TEXT_MAX)))}`;
     case 'function':
       return 'a function';
     case 'symbol':
@@ -61,7 +61,7 @@ export function guestFrames(thrown: unknown, { border, ours }: GuestCode): strin
 }
 
 function showFrame(line: string): string {
-  return line.replace(/^at /, '').replace('file://', '');
+  return lineOf(line.replace(/^at /, '').replace('file://', ''));
 }
 
 /** One of another realm is one too. */
@@ -93,7 +93,14 @@ function textOf(read: () => unknown): string {
 
 /** In one line, and not too long a one. */
 function lineOf(text: string): string {
-  return cut(text.replace(/\s+/g, ' ').trim());
+  const printable = Array.from(text, (character) => (isControl(character) ? ' ' : character));
+  return cut(printable.join('').replace(/\s+/g, ' ').trim());
+}
+
+/** What would move a terminal's cursor or change its colours. */
+function isControl(character: string): boolean {
+  const code = character.charCodeAt(0);
+  return code < 32 || (code >= 127 && code < 160);
 }
 
 function shown(value: object): string {

@@ -186,7 +186,7 @@ export function createJudge(config: JudgeConfig): Judge {
       fail(
         'I6',
         `proxy choice of ${spec.role} DP rank`,
-        `the DP ranks of ${spec.role} instance ${spec.instance} got ${counts.join(' and ')} requests: they do not take turns`,
+        `the DP ranks of ${spec.role} instance ${spec.instance} got ${counts.join(' and ')} requests: they do not take turns, as the policy claims`,
       );
     }
   };

@@ -80,8 +80,9 @@ function kindOf(effect: Effect): string {
 }
 
 function mistakeOf(guest: Guest, effect: Effect, bounds: EffectBounds): Mistake | null {
-  if (typeof effect !== 'object' || effect === null || !Object.hasOwn(KINDS, effect.kind))
+  if (typeof effect !== 'object' || effect === null)
     return odd(`asks for ${describeValue(effect)}, which is no effect`);
+  if (!Object.hasOwn(KINDS, effect.kind)) return odd(`asks for ${String(effect.kind)}, which is no effect`);
   if (bounds.topology.actors[guest.actor]!.tpRank < 0 && !KINDS[effect.kind])
     return odd(`asks for the effect ${effect.kind}; the scheduler side may send and note, no more`);
   const mistake = bounds.mistakeIn(effect, guest.actor);

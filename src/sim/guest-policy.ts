@@ -38,7 +38,7 @@ function engineOf(guest: Guest, topology: Topology, { chosen, down, role }: Choi
   const up = topology.engines.filter((spec) => spec.role === role && !down.has(spec.engine));
   if (chosen === null) {
     if (down.size > 0 || up.length === 0) return null;
-    return blame(guest, 'I10', `chose no ${role} engine although all ${up.length} are up`);
+    return blame(guest, 'I10', `chose no ${role} engine although all ${up.length} are up`, null);
   }
   const id = idOf(chosen);
   const spec = isIndex(id) ? topology.engines[id] : undefined;
@@ -47,11 +47,17 @@ function engineOf(guest: Guest, topology: Topology, { chosen, down, role }: Choi
       guest,
       'I6',
       `returned ${describeValue(chosen)} instead of a ${role} engine, or null when none is up`,
+      null,
     );
   if (spec.role !== role)
-    return blame(guest, 'I6', `chose engine ${id} of role ${spec.role} where a ${role} engine is wanted`);
+    return blame(
+      guest,
+      'I6',
+      `chose engine ${id} of role ${spec.role} where a ${role} engine is wanted`,
+      null,
+    );
   if (down.has(spec.engine))
-    return blame(guest, 'I6', `chose ${role} engine ${id}, which it was told is down`);
+    return blame(guest, 'I6', `chose ${role} engine ${id}, which it was told is down`, null);
   return spec;
 }
 

@@ -63,17 +63,20 @@ export function enterGuest(guest: Guest, owner: object, hook: string, args: read
     blameThrown(guest, thrown);
   }
   const odd = oddKindOf(value);
-  if (odd !== null) blame(guest, 'I7', `returned ${odd}; hooks are plain functions and answer at once`);
+  if (odd !== null) blame(guest, 'I7', `returned ${odd}; hooks are plain functions and answer at once`, null);
   return value;
 }
 
 /** @throws GuestFault unless the rule holds. */
 export function mustReturn(guest: Guest, rule: Rule, value: unknown, args: readonly unknown[] = []): void {
   if (!safely(() => rule.holds(value, args)))
-    blame(guest, 'I7', `returned ${describeValue(value)}; it must return ${rule.must}`);
+    blame(guest, 'I7', `returned ${describeValue(value)}; it must return ${rule.must}`, null);
 }
 
-/** @throws GuestFault which names the guest, its hook and the place in its code. */
+/**
+ * @throws GuestFault which names the guest, its hook and the place in its code. By default that is where it asked for an
+ * effect; what it returned has no place.
+ */
 export function blame(
   guest: Guest,
   invariant: InvariantId,

