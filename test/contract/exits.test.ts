@@ -21,7 +21,7 @@ describe.skipIf(!canCompile())('an exit while engines are at work', () => {
     compile(program, [...sources, '-pthread', '-ldl']);
     for (const library of libraries)
       compile(library, [join(BRIDGE, 'test/late-library.cpp'), '-shared', '-fPIC']);
-  });
+  }, COMPILE_MILLIS_MAX);
   afterAll(() => rmSync(folder, { recursive: true }));
 
   test.each([1, 2])('%i of them, with a library each that was loaded while they opened', (count) => {
