@@ -2,7 +2,7 @@ import { greatest } from '../../base/lists.ts';
 import { batchMicros, NICS } from '../../io/profiles.ts';
 import { refusalOf } from '../../kv/refusal.ts';
 import type { PlanPair, PlanReport, Range } from '../../report/plan-report.ts';
-import { createRoom, type Load, measure } from './measure.ts';
+import { boundsOfBatches, createRoom, type LayerPair, type Load, measure } from './measure.ts';
 import { bytesPerToken, type CacheDtype, type ModelSpec } from './model-spec.ts';
 import {
   cachesOf,
@@ -15,6 +15,7 @@ import {
   tpRefusal,
 } from './ranks.ts';
 import type { SideSpec } from './side-spec.ts';
+import { refuseLargePlan, refuseManyPairs, rememberingCuts } from './size.ts';
 
 export interface PlanRequest {
   readonly model: ModelSpec;
@@ -60,24 +61,54 @@ export function planOf(request: PlanRequest): PlanReport {
   };
 }
 
+/** Two ranks that talk, what they move, and which other pairs move as much. */
+interface Talk {
+  readonly meeting: Meeting;
+  readonly layers: readonly LayerPair[];
+  readonly share: string;
+}
+
 /**
  * Pairs of the same two stages and context ranks differ only in where their heads begin, which shifts every offset by as
  * much: the first one's load is that of all. Whether two views can be joined is asked for each pair.
+ * @throws UsageError PLAN-SIZE before anything is planned
  */
 function priced(request: PlanRequest, prefill: Side, decode: Side): PlanPair[] | string {
-  const cachesOfP = remembering((rank) => cachesOf(prefill, rank));
-  const cachesOfD = remembering((rank) => cachesOf(decode, rank));
+  const talks = talksOf(request, prefill, decode);
+  if (typeof talks === 'string') return talks;
   const terms = {
     mode: request.mode,
     chunking: request.chunking,
     prefillBlocks: prefill.blocks,
     decodeBlocks: decode.blocks,
     allLayersAtOnce: prefill.crossLayer && decode.crossLayer,
+    scattered: request.placement === 'scattered',
   };
-  const room = createRoom(terms);
+  const firstOf = new Map(talks.toReversed().map((talk) => [talk.share, talk]));
+  const cutsOf = rememberingCuts();
+  const batches = [...firstOf.values()].flatMap(({ layers }) => boundsOfBatches(layers, terms, cutsOf));
+  refuseLargePlan(batches);
+  const planner = createRoom(terms, batches);
   const loads = new Map<string, Load>();
   const loaded: (Meeting & Load)[] = [];
-  for (const meeting of meetingsOf(prefill, decode)) {
+  for (const { meeting, layers, share } of talks) {
+    const load = loads.get(share) ?? measure(layers, terms, planner);
+    if (typeof load === 'string') return load;
+    loads.set(share, load);
+    // Of context groups two ranks can meet further on than the prompt goes.
+    if (load.runs > 0) loaded.push({ ...meeting, ...load });
+  }
+  return withTimes(request, loaded);
+}
+
+/** All pairs of ranks that talk, or why two of them cannot. */
+function talksOf(request: PlanRequest, prefill: Side, decode: Side): Talk[] | string {
+  const cachesOfP = remembering((rank) => cachesOf(prefill, rank));
+  const cachesOfD = remembering((rank) => cachesOf(decode, rank));
+  const meetings = meetingsOf(prefill, decode);
+  refuseManyPairs(meetings.length, request.model.layers);
+  const talks: Talk[] = [];
+  for (const meeting of meetings) {
     const { prefillRank, decodeRank, layers, heads } = meeting;
     const here = within(cachesOfP(prefillRank), layers);
     const there = within(cachesOfD(decodeRank), layers);
@@ -85,19 +116,14 @@ function priced(request: PlanRequest, prefill: Side, decode: Side): PlanPair[] |
     if (cause !== undefined) return `P${prefillRank} (here) and D${decodeRank} (the peer): ${cause}`;
     const stages = `${stageOf(prefill, prefillRank)}/${stageOf(decode, decodeRank)}`;
     const contexts = `${prefillRank % prefill.plan.dcp}/${decodeRank % decode.plan.dcp}`;
-    const share = `${stages}/${contexts}/${heads[1] - heads[0]}`;
     const pairsOfLayers = here.map((view, index) => ({
       prefill: view,
       decode: there[index]!,
       tokens: tokensOf(request, view.layer),
     }));
-    const load = loads.get(share) ?? measure(pairsOfLayers, terms, room);
-    if (typeof load === 'string') return load;
-    loads.set(share, load);
-    // Of context groups two ranks can meet further on than the prompt goes.
-    if (load.runs > 0) loaded.push({ ...meeting, ...load });
+    talks.push({ meeting, layers: pairsOfLayers, share: `${stages}/${contexts}/${heads[1] - heads[0]}` });
   }
-  return withTimes(request, loaded);
+  return talks;
 }
 
 function remembering<Value>(make: (rank: number) => Value): (rank: number) => Value {

@@ -18,7 +18,7 @@ const SLICE = 65_536;
  * Source: mori-io.md A7.
  */
 export function countWorkRequests(
-  runs: readonly number[],
+  runs: ArrayLike<number>,
   mode: 'read' | 'write',
   chunking: boolean,
 ): number | string {
@@ -37,7 +37,7 @@ export function countWorkRequests(
 }
 
 /** One request for each run; a run that is too long for one is several, which the engine joins again as far as it can. */
-function requestsOf(runs: readonly number[], rows: Uint32Array, local: number, remote: number): BatchEntries {
+function requestsOf(runs: ArrayLike<number>, rows: Uint32Array, local: number, remote: number): BatchEntries {
   const [localOffsets, remoteOffsets, sizes]: [number[], number[], number[]] = [[], [], []];
   for (const row of rows) {
     const bytes = runs[row + 2]!;
@@ -65,14 +65,14 @@ function limitsOf(chunking: boolean): SubmissionLimits {
 }
 
 /** Where each run begins in the list, in the order of one column. */
-function orderBy(runs: readonly number[], column: number): Uint32Array {
+function orderBy(runs: ArrayLike<number>, column: number): Uint32Array {
   const order = Uint32Array.from({ length: runs.length / 3 }, (_, row) => 3 * row);
   const isSorted = order.every((row, place) => place === 0 || runs[row - 3 + column]! <= runs[row + column]!);
   return isSorted ? order : order.sort((a, b) => runs[a + column]! - runs[b + column]! || a - b);
 }
 
 /** The first gap on the remote side behind a slice: nothing is merged over a gap, so slices add up. */
-function sliceEnd(runs: readonly number[], order: Uint32Array, from: number, remote: number): number {
+function sliceEnd(runs: ArrayLike<number>, order: Uint32Array, from: number, remote: number): number {
   let to = Math.min(order.length, from + SLICE);
   while (to < order.length) {
     const last = order[to - 1]!;

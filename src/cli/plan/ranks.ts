@@ -13,6 +13,7 @@ import {
   tokenHeadBytes,
 } from './model-spec.ts';
 import { type SideSpec, stageRanges } from './side-spec.ts';
+import { greatestDivisor, refuseLongList } from './size.ts';
 
 /** One side of the plan: its ranks, the caches they hold and the blocks that hold the request. */
 
@@ -32,7 +33,7 @@ export type Placement = 'contiguous' | 'scattered';
 /** Fractions of the cache between the ids of two neighbours in a scattered list; unequal, so that P and D never agree. */
 const SCATTER = { '--prefill': 0.618, '--decode': 0.727 } as const;
 
-/** @throws UsageError SIDE when the side does not go with the model or does not hold the tokens. */
+/** @throws UsageError SIDE when the side does not go with the model or does not hold the tokens, PLAN-SIZE. */
 export function laySide(
   flag: Side['flag'],
   spec: SideSpec,
@@ -49,6 +50,7 @@ export function laySide(
       'SIDE',
       `${flag} blocks=${blocks}: ${blocks * listed} tokens fit, ${tokens} are wanted, which take ${needed} blocks of ${listed}`,
     );
+  refuseLongList(flag, needed);
   const ownDtype = spec.dtype ?? dtype;
   tokenHeadBytes(model, ownDtype);
   const layout = layoutFor(flag, spec.layout, model, ownDtype);
@@ -73,10 +75,6 @@ function scattered(flag: Side['flag'], blocks: number): (_: unknown, index: numb
   let step = Math.max(1, Math.floor(blocks * SCATTER[flag]));
   while (greatestDivisor(step, blocks) !== 1) step++;
   return (_, index) => (index * step) % blocks;
-}
-
-function greatestDivisor(a: number, b: number): number {
-  return b === 0 ? a : greatestDivisor(b, a % b);
 }
 
 export function stageOf(side: Side, rank: number): Range {

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type PlanRequest, planOf } from '../../../src/cli/plan/compute.ts';
-import { createRoom, measure } from '../../../src/cli/plan/measure.ts';
+import { boundsOfBatches, createRoom, measure } from '../../../src/cli/plan/measure.ts';
 import { cachesOf, laySide, type Side } from '../../../src/cli/plan/ranks.ts';
 import { type EngineSide, planTransfer } from '../../../src/kv/transfer.ts';
 import { modelWith, requestOf } from './plan-helpers.ts';
@@ -134,8 +134,10 @@ describe('whatever the shapes', () => {
             prefillBlocks: prefill.blocks,
             decodeBlocks: decode.blocks,
             allLayersAtOnce: prefill.crossLayer && decode.crossLayer,
+            scattered: request.placement === 'scattered',
           };
-          const load = measure(layers, terms, createRoom(terms));
+          const bounds = boundsOfBatches(layers, terms);
+          const load = measure(layers, terms, createRoom(terms, bounds));
           const { runsBefore, runs, bytes, workRequests } = pair;
           expect(load).toEqual({ runsBefore, runs, bytes, workRequests });
         }
