@@ -111,15 +111,17 @@ export function guardConnector(connector: Connector, host: GuestHost): Connector
   };
 }
 
+const NONE: readonly unknown[] = [];
+
 /** Calls one hook: the arguments in, a value that keeps its rule out. */
-type Call<T> = (hook: keyof T & string, ...args: readonly unknown[]) => unknown;
+type Call<T> = (hook: keyof T & string, args: readonly unknown[]) => unknown;
 
 function hooksOf<T>(guest: Guest, inner: unknown, rules: Readonly<Record<keyof T & string, Rule>>): Call<T> {
   const names = Object.keys(rules);
   const isWhole = (value: unknown): boolean =>
     names.every((name) => typeof (value as Readonly<Record<string, unknown>>)[name] === 'function');
   mustReturn(guest, { holds: isWhole, must: `an object with the methods ${names.join(', ')}` }, inner);
-  return (hook, ...args) => {
+  return (hook, args) => {
     const value = enterGuest(guest, inner as object, hook, args);
     const rule = rules[hook];
     if (rule !== ANYTHING) mustReturn(guest, rule, value, args);
@@ -134,18 +136,18 @@ function guardScheduler(
 ): ConnectorScheduler {
   const through = guestEmit(guest, (who, effect) => checkEffect(who, effect, bounds));
   return {
-    getNumNewMatchedTokens: (view, computed) => call('getNumNewMatchedTokens', view, computed) as Matched,
+    getNumNewMatchedTokens: (view, computed) => call('getNumNewMatchedTokens', [view, computed]) as Matched,
     updateStateAfterAlloc: (view, externalTokens, at, emit) => {
-      call('updateStateAfterAlloc', view, externalTokens, at, through(emit));
+      call('updateStateAfterAlloc', [view, externalTokens, at, through(emit)]);
     },
-    buildConnectorMeta: (items, view) => call('buildConnectorMeta', items, view),
-    hasMeta: () => Boolean(call('hasMeta')),
-    requestFinished: (view) => call('requestFinished', view) as FinishVerdict,
-    requestAborted: (view) => Boolean(call('requestAborted', view)),
+    buildConnectorMeta: (items, view) => call('buildConnectorMeta', [items, view]),
+    hasMeta: () => Boolean(call('hasMeta', NONE)),
+    requestFinished: (view) => call('requestFinished', [view]) as FinishVerdict,
+    requestAborted: (view) => Boolean(call('requestAborted', [view])),
     requestForgotten: (request) => {
-      call('requestForgotten', request);
+      call('requestForgotten', [request]);
     },
-    census: () => call('census') as number,
+    census: () => call('census', NONE) as number,
   };
 }
 
@@ -154,30 +156,30 @@ function guardWorker(call: Call<ConnectorWorker>, guest: Guest, { bounds, now }:
   /** Keeps count of a hook that is not done. */
   const progress = (
     hook: 'startLoadKv' | 'waitForLayerLoad' | 'saveKvLayer' | 'waitForSave',
-    ...args: readonly unknown[]
+    args: readonly unknown[],
   ): Progress => {
-    const answer = call(hook, ...args) as Progress;
+    const answer = call(hook, args) as Progress;
     if (answer === 'done') guest.again = null;
     else if (guest.again?.hook === hook) guest.again.turns++;
     else guest.again = { hook, since: now(), turns: 1 };
     return answer;
   };
   return {
-    startLoadKv: (meta, at, emit) => progress('startLoadKv', meta, at, through(emit)),
-    waitForLayerLoad: (layer, at, emit) => progress('waitForLayerLoad', layer, at, through(emit)),
-    saveKvLayer: (layer, at, emit) => progress('saveKvLayer', layer, at, through(emit)),
-    waitForSave: (at, emit) => progress('waitForSave', at, through(emit)),
+    startLoadKv: (meta, at, emit) => progress('startLoadKv', [meta, at, through(emit)]),
+    waitForLayerLoad: (layer, at, emit) => progress('waitForLayerLoad', [layer, at, through(emit)]),
+    saveKvLayer: (layer, at, emit) => progress('saveKvLayer', [layer, at, through(emit)]),
+    waitForSave: (at, emit) => progress('waitForSave', [at, through(emit)]),
     getFinished() {
-      const finished = call('getFinished') as Finished | null;
+      const finished = call('getFinished', NONE) as Finished | null;
       if (finished === null) return null;
       // What was said stays said, whatever the connector does with its lists.
       const { sent, received, failed } = finished;
       return { sent: [...sent], received: [...received], failed: [...failed] };
     },
     step: (at, input, emit) => {
-      call('step', at, input, through(emit));
+      call('step', [at, input, through(emit)]);
     },
-    census: () => call('census') as number,
-    waits: () => [...(call('waits') as Wait[])],
+    census: () => call('census', NONE) as number,
+    waits: () => [...(call('waits', NONE) as Wait[])],
   };
 }
