@@ -1,3 +1,4 @@
+import { UsageError } from '../base/failure.ts';
 import type { ActorId } from '../base/topology.ts';
 import type { StatusCode } from './codes.ts';
 
@@ -13,7 +14,11 @@ export interface Fabric {
   registerMemory(owner: ActorId, start: number, end: number): MemoryRegion;
   /** Takes the region back; what still names its key ends with an error. */
   deregisterMemory(region: MemoryRegion): void;
-  connect(initiator: MemoryRegion, target: MemoryRegion): Connection;
+  /**
+   * A queue pair between two regions; 0 if none is named. What is posted on different ones is in no order. A fabric that
+   * has fewer than its caller names serves several by one. @throws UsageError FABRIC-QUEUE-PAIR
+   */
+  connect(initiator: MemoryRegion, target: MemoryRegion, queuePair?: number): Connection;
   /**
    * Starts moving `runs`, triples (local offset, remote offset, bytes) relative to the two regions. `id` is the caller's;
    * exactly one completion with it is polled later.
@@ -39,10 +44,17 @@ export interface MemoryRegion {
 export interface Connection {
   readonly initiator: MemoryRegion;
   readonly target: MemoryRegion;
+  readonly queuePair: number;
 }
 
 export interface Completion {
   readonly id: number;
   readonly code: StatusCode;
   readonly message: string;
+}
+
+/** A connection as each fabric makes it. @throws UsageError FABRIC-QUEUE-PAIR */
+export function connectRegions(initiator: MemoryRegion, target: MemoryRegion, queuePair = 0): Connection {
+  if (Number.isInteger(queuePair) && queuePair >= 0) return { initiator, target, queuePair };
+  throw new UsageError('FABRIC-QUEUE-PAIR', `queue pair ${queuePair}: it must be an integer from 0 on`);
 }

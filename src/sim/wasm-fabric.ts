@@ -1,6 +1,6 @@
 import { UsageError } from '../base/failure.ts';
 import { StatusCode } from '../io/codes.ts';
-import type { Completion, Fabric, MemoryRegion } from '../io/fabric.ts';
+import { type Completion, connectRegions, type Fabric, type MemoryRegion } from '../io/fabric.ts';
 import { createStatus, setStatusCode, updateStatus } from '../io/transfer-status.ts';
 import { ALL_FINE } from '../kv/kernels.ts';
 import type { WorldMemory } from './memory.ts';
@@ -55,7 +55,7 @@ export function createWasmFabric(memory: WorldMemory): Fabric {
     deregisterMemory: (region) => {
       live.delete(region.key);
     },
-    connect: (initiator, target) => ({ initiator, target }),
+    connect: connectRegions,
     post({ initiator, target }, operation, runs, id) {
       const status = createStatus();
       setStatusCode(status, StatusCode.IN_PROGRESS);

@@ -18,9 +18,13 @@ interface Subject {
 
 const SUBJECTS: readonly Subject[] = [
   { name: 'wasm', missing: false, open: createWasmFabric },
-  ...NATIVE_PROVIDERS.map((provider): Subject => {
+  ...NATIVE_PROVIDERS.flatMap((provider): Subject[] => {
     const { missing, note } = availability(provider);
-    return { name: `native ${provider}${note}`, missing, open: (memory) => openNative(provider, memory) };
+    return [1, 3].map((queuePairs) => ({
+      name: `native ${provider} (${queuePairs} queue pairs)${note}`,
+      missing,
+      open: (memory) => openNative(provider, memory, queuePairs),
+    }));
   }),
 ];
 
@@ -195,6 +199,22 @@ describe.each(SUBJECTS)('the $name fabric', ({ missing, open }) => {
       const runs = Array.from({ length: 50 }, (_, i) => [i * 1000, 0, 1000]).flat();
       expect(post('write', runs, 1).code).toBe(StatusCode.SUCCESS);
       expect(Buffer.compare(slice(TARGET, 0, 1000), slice(SOURCE, 49_000, 1000))).toBe(0);
+    });
+
+    test('queue pairs name the same memory, carry batches at once and lose a key together', () => {
+      const { initiator, target } = connection;
+      const pairs = [0, 1, 2, 3].map((queuePair) => fabric.connect(initiator, target, queuePair));
+      expect(pairs.map(({ queuePair }) => queuePair)).toEqual([0, 1, 2, 3]);
+      for (const [at, pair] of pairs.entries()) fabric.post(pair, 'write', [at, at * 50_000, 40_000], at);
+      const ids = endsOf(fabric, 4).map(({ id, code }) => [id, code]);
+      expect(ids.sort()).toEqual([0, 1, 2, 3].map((id) => [id, StatusCode.SUCCESS]));
+      for (const at of [0, 1, 2, 3])
+        expect(Buffer.compare(slice(TARGET, at * 50_000, 40_000), slice(SOURCE, at, 40_000))).toBe(0);
+      for (const none of [-1, 0.5, Number.NaN])
+        expect(() => fabric.connect(initiator, target, none)).toThrow(UsageError);
+      fabric.deregisterMemory(target);
+      for (const [at, pair] of pairs.entries()) fabric.post(pair, 'read', [0, 0, 8], 10 + at);
+      expect(endsOf(fabric, 4).map(({ code }) => code)).toEqual(pairs.map(() => StatusCode.ERR_RDMA_OP));
     });
 
     test('every batch completes exactly once, with its own id, also when many are under way', () => {

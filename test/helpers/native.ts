@@ -30,8 +30,8 @@ export function availability(provider: NativeProvider): Availability {
   return { missing: !required(provider), note: ` (not available, because ${opened.reason})` };
 }
 
-export function openNative(provider: NativeProvider, memory: WorldMemory): NativeFabric {
-  const opened = openNativeFabric({ provider, memory: memory.bytes, runsMax: memory.runsMax });
+export function openNative(provider: NativeProvider, memory: WorldMemory, queuePairs = 1): NativeFabric {
+  const opened = openNativeFabric({ provider, memory: memory.bytes, runsMax: memory.runsMax, queuePairs });
   if (opened.fabric === null) throw new TypeError(`native ${provider}: ${opened.reason}`);
   return opened.fabric;
 }
