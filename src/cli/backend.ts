@@ -55,9 +55,18 @@ export function openBackend(flags: BackendFlags, memory: WorldMemory): Backend {
 }
 
 /** @throws UsageError NATIVE */
-export function openNative(provider: NativeProvider | undefined, memory: WorldMemory): NativeFabric {
-  const { bytes, runsMax } = memory;
-  const opened = openNativeFabric({ provider: provider ?? PROVIDER_DEFAULT, memory: bytes, runsMax });
+export function openNative(
+  provider: NativeProvider | undefined,
+  { bytes, runsMax }: WorldMemory,
+  queuePairs = 1,
+): NativeFabric {
+  const opened = openNativeFabric({
+    provider: provider ?? PROVIDER_DEFAULT,
+    memory: bytes,
+    runsMax,
+    // MoRI-IO shares its own queue pairs out by itself.
+    queuePairs: provider === 'mori' ? 1 : queuePairs,
+  });
   if (opened.fabric !== null) return opened.fabric;
   throw new UsageError(
     'NATIVE',

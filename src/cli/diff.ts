@@ -1,5 +1,9 @@
 import { type Command, Option } from 'commander';
-import { advanceDiff, type Diff, type DiffOutcome, type DiffSeed, newDiff } from '../explore/diff.ts';
+import { advanceDiff, type Diff, missedBy, newDiff } from '../explore/diff.ts';
+import { QUEUE_PAIRS } from '../explore/fabric-diff/classes.ts';
+import { histogramsOf } from '../explore/fabric-diff/coverage.ts';
+import { tellDifference } from '../explore/fabric-diff/tell.ts';
+import { DIFF_PAGES } from '../explore/fabric-diff/workload.ts';
 import { SCENARIO_NAMES } from '../explore/scenario-file.ts';
 import type { NativeProvider } from '../node/native-fabric.ts';
 import { SEED_FROM_MAX } from '../sim/run.ts';
@@ -10,13 +14,14 @@ import { checkMemory } from './harness.ts';
 import { exitOf, harnessAsJson, showHarnessFailures } from './harness-report.ts';
 import { exitUnless, inSlices, showInterruption, watchSignals } from './interruption.ts';
 import { wholeNumber } from './options.ts';
-import { endProgress, print, printJson, showProgress, thousands } from './output.ts';
+import { EXIT, endProgress, print, printJson, showProgress, thousands } from './output.ts';
 
 interface DiffFlags {
   readonly mode?: 'read' | 'write' | 'both';
   readonly seeds: number;
   readonly seed: number;
   readonly provider?: NativeProvider;
+  readonly first?: boolean;
   readonly json?: boolean;
 }
 
@@ -36,6 +41,7 @@ export function addDiff(program: Command, finish: (code: number) => void): void 
     )
     .addOption(new Option('--seed <n>', 'the first seed').argParser(wholeNumber(0, SEED_FROM_MAX)).default(0))
     .addOption(providerOption())
+    .option('--first', 'stop at the first seed that differs')
     .option('--json', 'one JSON document on standard output')
     .action(async (file: string | undefined, flags: DiffFlags) => finish(await diff(file, flags)));
 }
@@ -45,8 +51,8 @@ const SLICE = 8;
 
 async function diff(file: string | undefined, flags: DiffFlags): Promise<number> {
   const scenario = scenarioOf(file, flags);
-  const [ours, theirs] = [checkMemory(), checkMemory()];
-  const native = openNative(flags.provider, theirs);
+  const [ours, theirs] = [checkMemory(DIFF_PAGES), checkMemory(DIFF_PAGES)];
+  const native = openNative(flags.provider, theirs, QUEUE_PAIRS);
   const sides = [
     { name: 'wasm', memory: ours, fabric: () => createWasmFabric(ours) },
     { name: 'native', memory: theirs, fabric: fabricOfRuns(native) },
@@ -55,6 +61,7 @@ async function diff(file: string | undefined, flags: DiffFlags): Promise<number>
     scenario,
     seedFrom: flags.seed,
     seeds: flags.seeds,
+    stopAtFirst: flags.first === true,
     onProgress: (seeds: number) => showProgress(`${thousands(seeds)} seeds on both backends`),
   };
   const outcome = newDiff();
@@ -62,12 +69,15 @@ async function diff(file: string | undefined, flags: DiffFlags): Promise<number>
   await inSlices(interruption, () => advanceDiff(sides, options, outcome, SLICE));
   interruption.ignore();
   endProgress();
-  const { harness, ...figures } = outcome;
+  const { harness, coverage, ...figures } = outcome;
+  const missed = missedBy(outcome);
   const page = { scenario, flags: ` --backend native --provider ${native.provider}` };
   if (flags.json)
     printJson({
       ...figures,
       ...harnessAsJson(harness, page),
+      coverage: histogramsOf(coverage),
+      missed,
       provider: native.provider,
       library: native.library,
       interrupted: interruption.signal,
@@ -76,27 +86,45 @@ async function diff(file: string | undefined, flags: DiffFlags): Promise<number>
     for (const line of [
       ...showHarnessFailures(harness, page),
       ...showInterruption(interruption),
-      ...showDiff(outcome, native.provider),
+      ...showDiff(outcome, missed, native.provider),
     ])
       print(line);
-  return exitUnless(interruption, exitOf(outcome.differing.length, harness));
+  // A campaign that has not tried everything says nothing of what it left out; what it did find stands above.
+  const code = exitOf(outcome.differing.length, harness);
+  return exitUnless(interruption, missed.length > 0 ? EXIT.harness : code);
 }
 
-function showDiff({ seeds, equal, batches, differing }: Diff, provider: NativeProvider): string[] {
+const MISSED_SHOWN = 10;
+
+function showDiff(diff: Diff, missed: readonly string[], provider: NativeProvider): string[] {
+  const { seeds, equal, batches, drawnBatches, differing } = diff;
+  const gaps = missed.slice(0, MISSED_SHOWN).map((text) => `DIFF-COVERAGE: never tried: ${text}`);
+  if (missed.length > MISSED_SHOWN)
+    gaps.push(`DIFF-COVERAGE: and ${thousands(missed.length - MISSED_SHOWN)} more were never tried`);
   return [
-    ...differing.map(
-      ({ seed, outcomes }) =>
-        `seed ${seed} differs in ${differences(outcomes).join(', ')}; try ${tryIt(seed)}`,
-    ),
-    `${thousands(seeds)} seeds on wasm and on native ${provider}, ${thousands(batches)} batches: ${thousands(equal)} equal, ${thousands(differing.length)} differ`,
+    ...differing.flatMap((seed) => showSeed(seed, provider)),
+    ...showCoverage(diff),
+    ...gaps,
+    `${thousands(seeds)} seeds on wasm and on native ${provider}, ${thousands(batches)} batches of clusters, ${thousands(drawnBatches)} drawn ones ended: ${thousands(equal)} equal, ${thousands(differing.length)} differ`,
   ];
 }
 
-function differences({ wasm, native }: DiffSeed['outcomes']): string[] {
-  const fields = Object.keys(wasm!) as (keyof DiffOutcome)[];
-  return fields.filter((field) => JSON.stringify(wasm![field]) !== JSON.stringify(native![field]));
+function showSeed(found: Diff['differing'][number], provider: NativeProvider): string[] {
+  const { seed, fields, differences, differenceCount } = found;
+  const lines = differences.map((difference) => `seed ${seed}: ${tellDifference(difference)}`);
+  if (fields.length > 0) lines.push(`seed ${seed}: the cluster's runs differ in ${fields.join(', ')}`);
+  const more = differenceCount - differences.length;
+  if (more > 0) lines.push(`seed ${seed}: and ${thousands(more)} more`);
+  return [...lines, `  try \`moriarty diff --provider ${provider} --seed ${seed} --seeds 1 --json\``];
 }
 
-function tryIt(seed: number): string {
-  return `\`moriarty diff --seed ${seed} --seeds 1 --json\``;
+function showCoverage({ coverage }: Diff): string[] {
+  const { batches, bytes } = coverage;
+  return [
+    `drawn: ${thousands(batches)} batches of ${thousands(bytes)} bytes, each posted in turn and at once to both`,
+    ...histogramsOf(coverage).map(
+      ({ name, classes }) =>
+        `  ${name}: ${classes.map((one) => `${one.name}: ${thousands(one.count)}`).join(' | ')}`,
+    ),
+  ];
 }

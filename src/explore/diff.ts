@@ -5,6 +5,9 @@ import type { Violation } from '../oracle/verdict.ts';
 import { digestMemory, type WorldMemory } from '../sim/memory.ts';
 import { checkSeed, runSeed, SEED_FROM_MAX } from '../sim/run.ts';
 import type { Scenario } from '../sim/scenario.ts';
+import { WINDOW } from './fabric-diff/classes.ts';
+import { type Coverage, createCoverage, missedOf } from './fabric-diff/coverage.ts';
+import { runWorkload, type SideDifference } from './fabric-diff/workload.ts';
 import {
   type HarnessFailures,
   harnessFailureOf,
@@ -15,6 +18,7 @@ import {
 /** Who moves the bytes of a run, in a memory of its own. */
 export interface DiffSide {
   readonly name: string;
+  /** Of DIFF_PAGES. */
   readonly memory: WorldMemory;
   /** Asked once for each run; holds no regions then. */
   readonly fabric: () => Fabric;
@@ -32,30 +36,46 @@ export interface DiffOutcome {
   readonly violation: Violation | null;
 }
 
+/** A seed of which the two sides made something else than each other, or than was asked for. */
 export interface DiffSeed {
   readonly seed: number;
-  readonly outcomes: Readonly<Record<string, DiffOutcome>>;
+  /** What the two runs of a cluster came to; null where the harness broke in them. */
+  readonly outcomes: Readonly<Record<string, DiffOutcome>> | null;
+  /** Fields of the outcomes that are not equal. */
+  readonly fields: readonly (keyof DiffOutcome)[];
+  /** Work requests of the drawn batches that a side did not move as it should: the first ones, and how many there are. */
+  readonly differences: readonly SideDifference[];
+  readonly differenceCount: number;
 }
 
 export interface Diff {
   seeds: number;
   equal: number;
+  /** Batches of the clusters' runs on one side. */
   batches: number;
+  /** Drawn batches that ended, over both sides and both paces. */
+  drawnBatches: number;
   readonly differing: DiffSeed[];
-  /** Seeds in which the harness broke on a side: neither equal nor differing. */
+  /** Seeds in which the harness broke on a side: neither equal nor, if nothing else is known of them, differing. */
   readonly harness: HarnessFailures;
+  readonly coverage: Coverage;
 }
 
 export interface DiffOptions {
   readonly scenario: Scenario;
   readonly seedFrom: number;
   readonly seeds: number;
+  /** Ends with the first seed that differs. */
+  readonly stopAtFirst?: boolean;
   readonly onProgress?: (seeds: number) => void;
 }
 
-const PROGRESS_EVERY = 64;
+const PROGRESS_EVERY = 8;
 
-/** Runs each seed on both sides: the world is the same program, so nothing may differ. */
+/**
+ * Runs each seed on both sides: a cluster's schedule, of which nothing may differ since the world is the same program, and
+ * drawn batches, of which every byte is known beforehand. @throws UsageError DIFF-MEMORY
+ */
 export function diffSeeds(left: DiffSide, right: DiffSide, options: DiffOptions): Diff {
   const diff = newDiff();
   advanceDiff([left, right], options, diff, Number.POSITIVE_INFINITY);
@@ -63,7 +83,20 @@ export function diffSeeds(left: DiffSide, right: DiffSide, options: DiffOptions)
 }
 
 export function newDiff(): Diff {
-  return { seeds: 0, equal: 0, batches: 0, differing: [], harness: noHarnessFailures() };
+  return {
+    seeds: 0,
+    equal: 0,
+    batches: 0,
+    drawnBatches: 0,
+    differing: [],
+    harness: noHarnessFailures(),
+    coverage: createCoverage(),
+  };
+}
+
+/** What the drawn batches never were; nothing where there were too few seeds to tell. */
+export function missedBy({ seeds, coverage }: Diff): string[] {
+  return seeds >= WINDOW ? missedOf(coverage) : [];
 }
 
 /** Runs at most `seedsMax` more seeds; false when all have run. */
@@ -74,29 +107,55 @@ export function advanceDiff(
   seedsMax: number,
 ): boolean {
   checkSeed(options.seedFrom, SEED_FROM_MAX);
-  for (let done = 0; done < seedsMax && diff.seeds < options.seeds; done++) {
+  const isOver = (): boolean =>
+    diff.seeds >= options.seeds || (options.stopAtFirst === true && diff.differing.length > 0);
+  for (let done = 0; done < seedsMax && !isOver(); done++) {
     if (diff.seeds > 0 && diff.seeds % PROGRESS_EVERY === 0) options.onProgress?.(diff.seeds);
-    diffSeed(sides, options.scenario, options.seedFrom + diff.seeds, diff);
+    diffSeed(sides, options, options.seedFrom + diff.seeds, diff);
     diff.seeds++;
   }
-  return diff.seeds < options.seeds;
+  return !isOver();
 }
 
 function diffSeed(
-  [left, right]: readonly [DiffSide, DiffSide],
-  scenario: Scenario,
+  sides: readonly [DiffSide, DiffSide],
+  { scenario, stopAtFirst }: DiffOptions,
   seed: number,
   diff: Diff,
 ): void {
-  try {
+  const broken = diff.harness.count;
+  const [left, right] = sides;
+  const outcomes = keepFailure(diff, seed, () => {
     const [one, other] = [outcomeOf(left, scenario, seed), outcomeOf(right, scenario, seed)];
-    diff.batches += one.batches;
-    if (JSON.stringify(one) === JSON.stringify(other)) diff.equal++;
-    else diff.differing.push({ seed, outcomes: { [left.name]: one, [right.name]: other } });
+    return { one, other };
+  });
+  const drawn = keepFailure(diff, seed, () => runWorkload(sides, seed, diff.coverage, stopAtFirst));
+  diff.batches += outcomes?.one.batches ?? 0;
+  diff.drawnBatches += drawn?.batches ?? 0;
+  const fields = outcomes === null ? [] : fieldsOf(outcomes.one, outcomes.other);
+  const { differences = [], differenceCount = 0 } = drawn ?? {};
+  if (fields.length === 0 && differenceCount === 0) {
+    if (diff.harness.count === broken) diff.equal++;
+    return;
+  }
+  const named = outcomes && { [left.name]: outcomes.one, [right.name]: outcomes.other };
+  diff.differing.push({ seed, outcomes: named, fields, differences, differenceCount });
+}
+
+/** Null where the harness broke: what else is known of the seed still counts. */
+function keepFailure<Result>(diff: Diff, seed: number, run: () => Result): Result | null {
+  try {
+    return run();
   } catch (error) {
     if (error instanceof UsageError && diff.seeds === 0) throw error;
     keepHarnessFailure(diff.harness, harnessFailureOf(error, seed, 'run'));
+    return null;
   }
+}
+
+function fieldsOf(one: DiffOutcome, other: DiffOutcome): (keyof DiffOutcome)[] {
+  const fields = Object.keys(one) as (keyof DiffOutcome)[];
+  return fields.filter((field) => JSON.stringify(one[field]) !== JSON.stringify(other[field]));
 }
 
 export function outcomeOf(side: DiffSide, scenario: Scenario, seed: number): DiffOutcome {
@@ -119,7 +178,7 @@ function listening(fabric: Fabric, statuses: { batches: number; hash: number }):
     name: fabric.name,
     registerMemory: (owner, start, end) => fabric.registerMemory(owner, start, end),
     deregisterMemory: (region) => fabric.deregisterMemory(region),
-    connect: (initiator, target) => fabric.connect(initiator, target),
+    connect: (initiator, target, queuePair) => fabric.connect(initiator, target, queuePair),
     post: (connection, operation, runs, id) => fabric.post(connection, operation, runs, id),
     poll() {
       const ended = fabric.poll();

@@ -48,6 +48,8 @@ export interface LoopbackOptions {
   /** Of each engine, all alike. */
   readonly nics?: number;
   readonly gpus?: number;
+  /** Moves what lands; without it the bytes are copied from buffer to buffer. */
+  readonly move?: (sim: VerbsSim) => boolean;
 }
 
 const FIRST_PORT = 20_000;
@@ -61,11 +63,13 @@ export function createLoopback(options: LoopbackOptions = {}): Loopback {
   const buffers = new Map<bigint, Uint8Array>();
   const nicNames = Array.from({ length: nics }, (_, nic) => `nic${nic}`);
   const move = (source: SimRegion, target: SimRegion, runs: Float64Array, count: number): boolean => {
+    if (options.move !== undefined) return options.move(sim);
     moveRuns(buffers.get(source.address)!, buffers.get(target.address)!, runs, count);
     return true;
   };
+  const sim = createVerbs(times, move);
   return {
-    sim: createVerbs(times, move),
+    sim,
     engines: [],
     machine: simulateMachine({ name: 'loopback', nics: nicNames, gpus, peerAccess: true }),
     log: [],

@@ -33,6 +33,7 @@ function dueAt({ queue, head }: SimQueuePair): number {
 /** Lands the head of a queue pair that has one. */
 export function landHead(sim: VerbsSim, queuePair: SimQueuePair): Landing {
   const posted = queuePair.queue[queuePair.head]!;
+  sim.landing = queuePair;
   const landing =
     posted.chain === null
       ? landMessage(sim, queuePair, posted)

@@ -28,6 +28,8 @@ export interface VerbsSim {
   /** The runs of the chain that lands; kept, so that landing allocates nothing. */
   runs: Float64Array;
   runCount: number;
+  /** Whose head lands, for the mover. */
+  landing: SimQueuePair | null;
   /** Entries that nobody has taken yet, in order of landing. */
   readonly completions: ProcessCompletion[];
   /** Queue pairs whose next work request fails, and how. */
@@ -121,6 +123,7 @@ export function createVerbs(times: NicTimes, move: Mover): VerbsSim {
     dead: new Set(),
     runs: new Float64Array(RUN_NUMBERS * RUNS_FIRST),
     runCount: 0,
+    landing: null,
     completions: [],
     failing: new Map(),
     postFailure: null,

@@ -1,27 +1,28 @@
 import { afterAll, describe, expect, test } from 'vitest';
-import { type DiffSide, diffSeeds, outcomeOf } from '../../src/explore/diff.ts';
+import { type DiffSide, diffSeeds, missedBy, outcomeOf } from '../../src/explore/diff.ts';
+import { QUEUE_PAIRS, WINDOW } from '../../src/explore/fabric-diff/classes.ts';
 import type { Fabric } from '../../src/io/fabric.ts';
 import { NATIVE_PROVIDERS } from '../../src/node/native-fabric.ts';
 import type { WorldMemory } from '../../src/sim/memory.ts';
 import { SHIPPED_MIX } from '../../src/sim/scenario.ts';
 import { createWasmFabric } from '../../src/sim/wasm-fabric.ts';
 import { availability, openNative } from '../helpers/native.ts';
-import { newMemory } from '../helpers/world.ts';
+import { diffMemory } from '../helpers/world.ts';
 
 /** Whole runs over both fabrics: one seed is one schedule, whatever moves the bytes. */
 
-const SEEDS = 200;
+const SEEDS = WINDOW;
 
 function wasmSide(change: (fabric: Fabric, memory: WorldMemory) => Fabric = (fabric) => fabric): DiffSide {
-  const memory = newMemory();
+  const memory = diffMemory();
   return { name: 'wasm', memory, fabric: () => change(createWasmFabric(memory), memory) };
 }
 
 describe.each(NATIVE_PROVIDERS)('native %s', (provider) => {
   const { missing, note } = availability(provider);
   describe.skipIf(missing)(`beside wasm${note}`, () => {
-    const memory = missing ? null! : newMemory();
-    const native = missing ? null! : openNative(provider, memory);
+    const memory = missing ? null! : diffMemory();
+    const native = missing ? null! : openNative(provider, memory, provider === 'mori' ? 1 : QUEUE_PAIRS);
     const side: DiffSide = {
       name: 'native',
       memory,
@@ -37,6 +38,7 @@ describe.each(NATIVE_PROVIDERS)('native %s', (provider) => {
       const diff = diffSeeds(wasmSide(), side, { scenario, seedFrom: 0, seeds: SEEDS });
       expect(diff).toMatchObject({ seeds: SEEDS, equal: SEEDS, differing: [] });
       expect(diff.batches).toBeGreaterThan(SEEDS * 5);
+      expect(missedBy(diff)).toEqual([]);
     });
   });
 });
@@ -46,14 +48,8 @@ describe('a diff notices', () => {
   const differingFields = (change: (fabric: Fabric, memory: WorldMemory) => Fabric): string[] => {
     const scenario = { ...SHIPPED_MIX, mode: 'write' as const };
     const bad: DiffSide = { ...wasmSide(change), name: 'bad' };
-    const { differing } = diffSeeds(wasmSide(), bad, { scenario, seedFrom: 0, seeds: 40 });
-    const fields = differing.flatMap(({ outcomes }) =>
-      Object.keys(outcomes['wasm']!).filter(
-        (field) =>
-          JSON.stringify(outcomes['wasm']![field as 'memory']) !==
-          JSON.stringify(outcomes['bad']![field as 'memory']),
-      ),
-    );
+    const { differing } = diffSeeds(wasmSide(), bad, { scenario, seedFrom: 0, seeds: 8 });
+    const fields = differing.flatMap((seed) => seed.fields);
     return [...new Set(fields)];
   };
 

@@ -1,4 +1,5 @@
 import type { Connector } from '../../src/connector/plug.ts';
+import { DIFF_PAGES } from '../../src/explore/fabric-diff/workload.ts';
 import { readKernelBytes } from '../../src/node/kernel-bytes.ts';
 import { type ChoicePolicy, IN_TURN } from '../../src/proxy/choose.ts';
 import { instantiateKernels } from '../../src/sim/load-kernels.ts';
@@ -10,6 +11,11 @@ import { type Scenario, SHIPPED_MIX } from '../../src/sim/scenario.ts';
 
 export function newMemory(): WorldMemory {
   return createWorldMemory(instantiateKernels(readKernelBytes(), CHECK_PAGES), CHECK_SIZES);
+}
+
+/** With room for the drawn batches of a diff. */
+export function diffMemory(): WorldMemory {
+  return createWorldMemory(instantiateKernels(readKernelBytes(), DIFF_PAGES), CHECK_SIZES);
 }
 
 /** One P and one D with a single rank each, one queue pair, WRITE: where a story has one thread. */
