@@ -116,12 +116,17 @@ function partView(
   };
 }
 
+interface HeadRange {
+  readonly first: number;
+  readonly count: number;
+}
+
 /**
  * The KV heads that TP rank `tpRank` of `tpSize` holds of a model with `heads` heads: a slice when the ranks divide the
  * heads, one replicated head when the heads divide the ranks. Source: layouts.md 7.6.
  * @throws UsageError TP-INDIVISIBLE when neither divides the other.
  */
-export function headsOfRank(heads: number, tpSize: number, tpRank: number): { first: number; count: number } {
+export function headsOfRank(heads: number, tpSize: number, tpRank: number): HeadRange {
   if (heads % tpSize === 0) return { first: (tpRank * heads) / tpSize, count: heads / tpSize };
   if (tpSize % heads === 0) return { first: Math.trunc(tpRank / (tpSize / heads)), count: 1 };
   throw new UsageError(
@@ -140,20 +145,24 @@ export function isFirstHolder(heads: number, tpSize: number, tpRank: number): bo
  * meet, one for each replica group. Which replica serves is spread by the target's own replica number.
  */
 export function sourceRanks(heads: number, sourceTp: number, targetTp: number, targetRank: number): number[] {
-  const wanted = headsOfRank(heads, targetTp, targetRank);
   const replicas = sourceTp > heads ? sourceTp / heads : 1;
+  const holders = holdersOf(heads, sourceTp, headsOfRank(heads, targetTp, targetRank));
+  return holders.filter((rank) => rank % replicas === targetRank % replicas);
+}
+
+/** The ranks of `tpSize` that hold some head of `held`. */
+function holdersOf(heads: number, tpSize: number, held: HeadRange): number[] {
   const ranks: number[] = [];
-  for (let rank = 0; rank < sourceTp; rank++) {
-    const held = headsOfRank(heads, sourceTp, rank);
-    const meets = held.first < wanted.first + wanted.count && wanted.first < held.first + held.count;
-    if (meets && rank % replicas === targetRank % replicas) ranks.push(rank);
+  for (let rank = 0; rank < tpSize; rank++) {
+    const { first, count } = headsOfRank(heads, tpSize, rank);
+    if (first < held.first + held.count && held.first < first + count) ranks.push(rank);
   }
   return ranks;
 }
 
 /**
  * The target ranks that end a loan of rank `sourceRank`: all that it serves or, where copies of its heads serve everybody,
- * the one that says so in their stead.
+ * one of those that hold its heads, which says so in their stead.
  */
 export function sealingRanks(
   heads: number,
@@ -162,16 +171,19 @@ export function sealingRanks(
   sourceRank: number,
 ): number[] {
   const served = targetRanks(heads, sourceTp, targetTp, sourceRank);
-  return served.length > 0 ? served : [sourceRank % targetTp];
+  if (served.length > 0) return served;
+  const holders = holdersOf(heads, targetTp, headsOfRank(heads, sourceTp, sourceRank));
+  return [holders[sourceRank % holders.length]!];
 }
 
 /** The source ranks that serve nobody and whose loan rank `targetRank` ends. */
 export function idleSources(heads: number, sourceTp: number, targetTp: number, targetRank: number): number[] {
-  const ranks: number[] = [];
-  for (let rank = targetRank; rank < sourceTp; rank += targetTp) {
-    if (targetRanks(heads, sourceTp, targetTp, rank).length === 0) ranks.push(rank);
+  const idle: number[] = [];
+  for (let rank = 0; rank < sourceTp; rank++) {
+    if (targetRanks(heads, sourceTp, targetTp, rank).length > 0) continue;
+    if (sealingRanks(heads, sourceTp, targetTp, rank)[0] === targetRank) idle.push(rank);
   }
-  return ranks;
+  return idle;
 }
 
 /** The inverse of {@link sourceRanks}: the target ranks that rank `sourceRank` serves. */

@@ -1,3 +1,4 @@
+import { greatest } from '../base/lists.ts';
 import { type ActorId, PROXY } from '../base/topology.ts';
 import { placeOf } from '../oracle/verdict.ts';
 import { placeOfHang, showChain, waitChain } from '../oracle/waits-for.ts';
@@ -84,7 +85,7 @@ export function judgeLength(core: Core, busy: Uint32Array, guests: ReadonlyMap<A
     const text = `${stuck.actorName}: ${hook} of ${stuck.who} has answered 'again' ${turns} times in a row since ${since} us, and the forward pass stands still: ${what}`;
     return core.fail('I9', placeOf(core.topology, stuck.actor, hook), text);
   }
-  const at = busy.indexOf(busy.reduce((most, count) => (count > most ? count : most), 0));
+  const at = busy.indexOf(greatest(busy, 0));
   const [actor, kind] = [Math.trunc(at / HAPPENINGS), (at % HAPPENINGS) as HappeningKind];
   const share = `${busy[at]} of them are of ${nameOf(core, actor)}, of the kind "${KINDS[kind]}"`;
   core.fail('I9', placeOf(core.topology, actor, KINDS[kind]), `${what}; ${share}`);

@@ -11,7 +11,7 @@ import type {
   Progress,
   RequestView,
 } from '../connector/plug.ts';
-import type { Emit, Wait } from '../wire/machine.ts';
+import type { Wait } from '../wire/machine.ts';
 import { enterGuest, type Fault, type Guest, guestEmit, mustReturn, type Rule } from './guest.ts';
 import { checkEffect, type EffectBounds } from './guest-effects.ts';
 
