@@ -1,5 +1,5 @@
 import { BrokenBelief } from '../base/failure.ts';
-import { describeThrown, describeValue, type GuestCode, guestFrames } from '../base/thrown.ts';
+import { describeThrown, describeValue, type GuestCode, guestFrames, stackHead } from '../base/thrown.ts';
 import type { ActorId } from '../base/topology.ts';
 import type { InvariantId } from '../oracle/verdict.ts';
 import type { Effect, Emit } from '../wire/machine.ts';
@@ -48,7 +48,16 @@ export interface Rule {
 /** Effects of one call of a hook that are taken for endless. */
 export const EFFECTS_MAX = 100_000;
 
-const GUEST_CODE: GuestCode = { border: 'enterGuest', ours: new URL('..', import.meta.url).pathname };
+const GUEST_CODE: GuestCode = { border: 'enterGuest', ours: folderOfOurs(new Error()) };
+
+/** The folder of our code, read off a stack that begins here; of a bundle, its file. */
+function folderOfOurs(here: Error): string {
+  const frame = /(?:\(|at )(?:file:\/\/)?([^()]*?)(?:\/sim\/guest\.[jt]s)?:\d+:\d+\)?$/.exec(
+    stackHead(here)[0] ?? '',
+  );
+  // A text that stands in no path, where stacks have another form.
+  return frame?.[1] || '\0';
+}
 
 /** Calls a hook of a guest. All of a guest's code runs within this function: its name is the border in a stack. */
 export function enterGuest(guest: Guest, owner: object, hook: string, args: readonly unknown[]): unknown {

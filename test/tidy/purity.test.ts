@@ -1,8 +1,20 @@
 import { describe, expect, test } from 'vitest';
 import { filesBelow, importsOf, lineAt, scan, textOf } from './source.ts';
 
-/** Rows 0 to 5 are functions of their inputs: they run in a browser unchanged, and twice alike. */
-const PURE = ['base', 'kv', 'wire', 'io', 'connector', 'serving', 'proxy', 'oracle', 'trace'];
+/** Rows 0 to 6 are functions of their inputs: they run in a browser unchanged, and twice alike. */
+const PURE = [
+  'base',
+  'kv',
+  'wire',
+  'io',
+  'connector',
+  'serving',
+  'proxy',
+  'oracle',
+  'trace',
+  'faults',
+  'sim',
+];
 
 /** The packages that a pure folder may import; all others none. */
 const PACKAGES: { readonly [folder: string]: readonly string[] } = {
@@ -69,6 +81,7 @@ const RULES: readonly Rule[] = [
     pattern: word('fetch', 'XMLHttpRequest', 'WebSocket', 'EventSource'),
     bad: ["fetch('http://x')", "new WebSocket('ws://x')"],
   },
+  { name: 'import.meta', pattern: /\bimport\s*\.\s*meta\b/g, bad: ['import.meta.url'] },
   { name: 'console', pattern: word('console'), bad: ["console.log('x')"] },
   { name: 'WebAssembly', pattern: word('WebAssembly'), bad: ['new WebAssembly.Module(bytes)'] },
   { name: 'Intl', pattern: word('Intl'), bad: ['new Intl.NumberFormat()'] },
@@ -139,7 +152,13 @@ function packagesRefused(folder: string, source: string): string[] {
   return importsOf(source).filter((specifier) => !specifier.startsWith('.') && !allowed.includes(specifier));
 }
 
-const FILES = PURE.flatMap((folder) => filesBelow(`src/${folder}`, '.ts').map((file) => ({ folder, file })));
+/** What makes the WebAssembly machine itself: the one place of these folders that asks the host for something. */
+const HOST = 'src/sim/load-kernels.ts';
+const FILES = PURE.flatMap((folder) =>
+  filesBelow(`src/${folder}`, '.ts')
+    .filter((file) => file !== HOST)
+    .map((file) => ({ folder, file })),
+);
 
 describe('a purity rule fires on', () => {
   const cases = RULES.flatMap(({ name, bad }) => bad.map((source) => [name, source] as const));
@@ -164,7 +183,7 @@ describe('a purity rule fires on', () => {
   });
 });
 
-describe('rows 0 to 5', () => {
+describe('rows 0 to 6', () => {
   test('break no purity rule', () => {
     expect(FILES.length).toBeGreaterThan(35);
     const broken = FILES.flatMap(({ file }) => rulesBroken(textOf(file)).map((rule) => `${file}:${rule}`));
