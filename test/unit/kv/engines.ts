@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { type ContextView, WHOLE_CONTEXT } from '../../../src/base/cache-view.ts';
 import { type LayoutName, type LayoutShape, layoutByName } from '../../../src/kv/layouts.ts';
-import { spanOf } from '../../../src/kv/regions.ts';
 import type { EngineSide, GroupBlocks, RankSide } from '../../../src/kv/transfer.ts';
 import { headsOfRank, type LayerView } from '../../../src/kv/view.ts';
+import { spanOf } from '../../reference/regions.ts';
 
 /** Random engines that can be joined, with their memory as plain arrays. */
 

@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { UsageError } from '../../../src/base/failure.ts';
 import { axesOf, type CacheSpec, type CacheTensor, parseTensor } from '../../../src/kv/parse.ts';
-import { spanOf, stretchesOf } from '../../../src/kv/regions.ts';
 import type { LayerView } from '../../../src/kv/view.ts';
+import { spanOf, stretchesOf } from '../../reference/regions.ts';
 
 /** The golden cases of the published layout module, and our views in its terms. */
 

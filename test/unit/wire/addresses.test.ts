@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { UsageError } from '../../../src/base/failure.ts';
-import * as addresses from '../../../src/wire/addresses.ts';
+import * as addresses from '../../reference/addresses.ts';
 import { anyText, host, LONG_TEXTS, port, zmqAddress } from './wire-arbitraries.ts';
 
 const codeOf = (ask: () => unknown): string => {
@@ -31,8 +31,11 @@ describe('a zmq address', () => {
   test.each([
     ['host:a,handshake:0,notify:1', 'ADDRESS-PORT'],
     ['host:a,handshake:1,notify:65536', 'ADDRESS-PORT'],
-    ['host:a,handshake: 1,notify:1', 'ADDRESS-PORT'],
-    ['host:a,handshake:00000000001,notify:1', 'ADDRESS-PORT'],
+    ['host:a,handshake:1 1,notify:1', 'ADDRESS-PORT'],
+    ['host:a,handshake:\ufeff1,notify:1', 'ADDRESS-PORT'],
+    [' host\t: a ,\nhandshake :\x1c1\u3000, notify:\u00a01\x85', 'accepted'],
+    [' host:a,host :b,handshake:1,notify:1', 'ADDRESS-FORM'],
+    ['host:a,handshake:00000000001,notify:1', 'accepted'],
     ['host:a,handshake:1,notify:1,notify:1', 'ADDRESS-FORM'],
     ['host:a b,handshake:1,notify:1', 'ADDRESS-HOST'],
     ['host:[a,handshake:1,notify:1', 'ADDRESS-HOST'],

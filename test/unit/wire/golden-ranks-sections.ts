@@ -1,13 +1,13 @@
 import { UsageError } from '../../../src/base/failure.ts';
 import { layTopology } from '../../../src/base/topology.ts';
-import { acksHeard, awaitAcks, countAck, createAckLedger } from '../../../src/connector/ack-count.ts';
 import { matchedTokens } from '../../../src/connector/remote-tokens.ts';
-import { promptTail } from '../../../src/kv/prompt-tail.ts';
-import * as ranks from '../../../src/kv/ranks.ts';
 import { chooseInTurn, createChoice } from '../../../src/proxy/choose.ts';
-import * as addresses from '../../../src/wire/addresses.ts';
-import { parseReadMode, readRequestMeta } from '../../../src/wire/kv-transfer-params.ts';
-import { peerOfRequest, readRequestId, stripSuffix } from '../../../src/wire/request-id.ts';
+import { acksHeard, awaitAcks, countAck, createAckLedger } from '../../reference/ack-count.ts';
+import * as addresses from '../../reference/addresses.ts';
+import { parseReadMode, readRequestMeta } from '../../reference/kv-transfer-params.ts';
+import { promptTail } from '../../reference/prompt-tail.ts';
+import * as ranks from '../../reference/ranks.ts';
+import { peerOfRequest, readRequestId, stripSuffix } from '../../reference/request-id.ts';
 
 /** How each section of ranks.json is put to our functions, and our answer in the words of the file. */
 

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { UsageError } from '../../../src/base/failure.ts';
-import { legOf, parseReadMode, readRequestMeta } from '../../../src/wire/kv-transfer-params.ts';
-import { buildRequestId } from '../../../src/wire/request-id.ts';
+import { legOf, parseReadMode, readRequestMeta } from '../../reference/kv-transfer-params.ts';
+import { buildRequestId } from '../../reference/request-id.ts';
 import { anyText } from './wire-arbitraries.ts';
 
 const P = { host: 'fd00::1', handshakePort: 6301, notifyPort: 61_005 };

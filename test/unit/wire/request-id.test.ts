@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { UsageError } from '../../../src/base/failure.ts';
-import * as ids from '../../../src/wire/request-id.ts';
+import * as ids from '../../reference/request-id.ts';
 import { anyText, hex, LONG_TEXTS, zmqAddress } from './wire-arbitraries.ts';
 
 const P = { host: '10.0.0.1', handshakePort: 6301, notifyPort: 61_005 };
@@ -74,7 +74,7 @@ describe('a request id', () => {
     ['a dashed uuid', whole.replace(UNIQUE, '01234567-89ab-cdef-0123-456789abcdef')],
     ['upper-case digits', whole.replace(UNIQUE, UNIQUE.toUpperCase())],
     ['a newline at the end', `${whole}\n`],
-    ['a space within', whole.replace('notify', 'not ify')],
+    ['a control character within', whole.replace('notify', 'not\x1fify')],
     ['a letter that is not ASCII', `${whole}-ä`],
     ['the parts in the wrong order', `___decode_addr_b_${UNIQUE}-___prefill_addr_a`],
     ['marks that share their underscores', `___prefill_addr___decode_addr_b_${UNIQUE}`],
@@ -97,6 +97,11 @@ describe('a request id', () => {
     ['a newline after the digits', P, `${UNIQUE}\n`, 'REQUEST-ID-UNIQUE'],
   ])('is not built with %s', (_, decode, unique, code) => {
     expect(codeOf(() => ids.buildRequestId(P, decode, unique))).toBe(code);
+  });
+
+  test('may hold blanks around the parts of its addresses', () => {
+    const spaced = whole.replaceAll(',', ' ,\t').replaceAll('notify:', 'notify : ');
+    expect(ids.parseRequestId(spaced)).toEqual(ids.parseRequestId(whole));
   });
 
   test('of the longest hosts fits, wrapped', () => {

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import type { ZmqAddress } from '../../../src/wire/addresses.ts';
+import type { ZmqAddress } from '../../reference/addresses.ts';
 
 /** What the property tests of the wire forms draw from. */
 

@@ -1,5 +1,5 @@
-import { UsageError } from '../base/failure.ts';
-import { ackingRanks } from '../kv/ranks.ts';
+import { UsageError } from '../../src/base/failure.ts';
+import { ackingRanks } from './ranks.ts';
 
 /**
  * One rank of P counts the words of D's ranks that they are done with a transfer. Distinct ranks count, not words, so a

@@ -1,4 +1,4 @@
-import type { LayerView, PartView } from '../base/cache-view.ts';
+import type { LayerView, PartView } from '../../src/base/cache-view.ts';
 
 /** A stretch of a layer's memory to register, relative to its region. */
 export interface Stretch {

@@ -1,5 +1,5 @@
-import { UsageError } from '../base/failure.ts';
-import type { Role } from '../base/topology.ts';
+import { UsageError } from '../../src/base/failure.ts';
+import type { Role } from '../../src/base/topology.ts';
 import { buildZmqAddress, parseZmqAddress, type ZmqAddress } from './addresses.ts';
 
 /**
@@ -48,7 +48,7 @@ export function holdsAddresses(requestId: string): boolean {
 export function readRequestId(requestId: string): RequestIdParts {
   if (requestId.length > REQUEST_ID_CHARS_MAX)
     refuse(`a request id of ${requestId.length} characters is too long`);
-  if (!/^[!-~]*$/.test(requestId)) refuse('a request id holds a character that no HTTP header may hold');
+  if (!/^[\t -~]*$/.test(requestId)) refuse('a request id holds a character that no HTTP header may hold');
   const prefillAt = onlyPlace(requestId, PREFILL_MARK) + PREFILL_MARK.length;
   const decodeAt = onlyPlace(requestId, DECODE_MARK);
   const prefill = requestId.slice(prefillAt, decodeAt);
@@ -92,12 +92,13 @@ export function peerOfRequest(requestId: string, role: Role): ZmqAddress {
 }
 
 /**
- * The id without the 8 hex digits that vLLM adds anew on each leg, so that both legs agree on it. Any text is fine, and
- * one without such a suffix stays as it is.
+ * The id without the 8 hex digits, in either case, that vLLM adds anew on each leg, so that both legs agree on it. Any
+ * text is fine; one without such a suffix, with nothing before it or with a line break in it stays as it is.
  */
 export function stripSuffix(requestId: string): string {
   const at = requestId.length - 9;
-  return at > 0 && /^-[0-9a-f]{8}$/.test(requestId.slice(at)) ? requestId.slice(0, at) : requestId;
+  const hasSuffix = at > 0 && /^-[0-9a-fA-F]{8}$/.test(requestId.slice(at)) && !requestId.includes('\n');
+  return hasSuffix ? requestId.slice(0, at) : requestId;
 }
 
 /** `tx-<unique>`. @throws UsageError TRANSFER-ID. */

@@ -1,6 +1,6 @@
-import { requireWhole } from '../base/checks.ts';
-import { UsageError } from '../base/failure.ts';
-import { headsOfRank } from './view.ts';
+import { requireWhole } from '../../src/base/checks.ts';
+import { UsageError } from '../../src/base/failure.ts';
+import { headsOfRank } from '../../src/kv/view.ts';
 
 /**
  * How the TP ranks of two engines find each other when all that is known is their sizes. The published connector knows
@@ -9,15 +9,15 @@ import { headsOfRank } from './view.ts';
  */
 
 /** No instance has more ranks than a host has ports. */
-export const RANKS_MAX = 65_535;
+const RANKS_MAX = 65_535;
 
 /** A TP size, checked. @throws UsageError TP-SIZE when it is not a whole number from 1 on. */
-export function requireTpSize(size: unknown, whose: string): number {
+function requireTpSize(size: unknown, whose: string): number {
   return requireWhole(size, 1, RANKS_MAX, 'TP-SIZE', `the TP size of ${whose}`);
 }
 
 /** A TP rank, checked. @throws UsageError TP-RANK when it is none of `size` ranks. */
-export function requireTpRank(rank: unknown, size: number, whose: string): number {
+function requireTpRank(rank: unknown, size: number, whose: string): number {
   return requireWhole(rank, 0, size - 1, 'TP-RANK', `the TP rank of ${whose}`);
 }
 
@@ -46,12 +46,16 @@ export function ackingRanks(prefillTp: number, decodeTp: number, prefillRank: nu
 }
 
 /**
- * How many words a rank of P waits for: one, or its share of a larger group of D.
- * @throws UsageError TP-SIZE or TP-INDIVISIBLE.
+ * How many words a rank of P waits for: one of a group of D that is no larger, whether its size divides P's or not; else
+ * its share of D's group.
+ * @throws UsageError TP-SIZE, or TP-INDIVISIBLE for a larger group of D that is no multiple of P's.
  */
 export function expectedAckCount(prefillTp: number, decodeTp: number): number {
+  requireTpSize(prefillTp, 'P');
+  requireTpSize(decodeTp, 'D');
+  if (decodeTp <= prefillTp) return 1;
   requireTpPair(prefillTp, decodeTp);
-  return Math.max(1, decodeTp / prefillTp);
+  return decodeTp / prefillTp;
 }
 
 function requireTpPair(oneTp: number, otherTp: number): void {

@@ -1,5 +1,5 @@
-import { requireWhole } from '../base/checks.ts';
-import { UsageError } from '../base/failure.ts';
+import { requireWhole } from '../../src/base/checks.ts';
+import { UsageError } from '../../src/base/failure.ts';
 
 /**
  * Where a rank can be reached, in the forms that the proxies and connectors of the `moriio` mode use. An instance tells
@@ -16,6 +16,11 @@ export const ADDRESS_CHARS_MAX = 1024;
 /** Longest host name that DNS allows. */
 const HOST_CHARS_MAX = 255;
 
+/** What Python takes for a blank. Not JavaScript's: the marks 1C to 1F and 85 are blanks, the byte order mark is none. */
+const BLANKS =
+  '\t\n\v\f\r\x1c\x1d\x1e\x1f \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a' +
+  '\u2028\u2029\u202f\u205f\u3000';
+
 /** How an instance makes itself known: a host and the base ports of its two ZeroMQ sockets. */
 export interface ZmqAddress {
   /** Name, IPv4 or IPv6, as the instance wrote it: keys made of it are compared character by character. */
@@ -29,9 +34,18 @@ export function requirePort(port: unknown, what: string): number {
   return requireWhole(port, 1, PORT_MAX, 'ADDRESS-PORT', what);
 }
 
-/** A port as decimal digits. Signs, spaces, underscores, other digits and fractions are refused. */
+/** A text without the blanks at its ends; what a blank is, Python's `str.strip` says, by which the connector cuts. */
+export function trimBlanks(text: string): string {
+  let from = 0;
+  let to = text.length;
+  while (from < to && BLANKS.includes(text[from]!)) from++;
+  while (to > from && BLANKS.includes(text[to - 1]!)) to--;
+  return text.slice(from, to);
+}
+
+/** A port as decimal digits. Signs, inner blanks, underscores, other digits and fractions are refused. */
 export function parsePort(text: string, what: string): number {
-  if (!/^[0-9]{1,10}$/.test(text))
+  if (!/^[0-9]+$/.test(text))
     throw new UsageError('ADDRESS-PORT', `${what} must be decimal digits, not ${quoted(text)}`);
   return requirePort(Number(text), what);
 }
@@ -57,7 +71,7 @@ export function buildZmqAddress({ host, handshakePort, notifyPort }: ZmqAddress)
 
 /**
  * The inverse of {@link buildZmqAddress}. Keys may come in any order, unknown ones are passed over; each part is cut at
- * its first colon, so that an IPv6 host needs no brackets.
+ * its first colon, so that an IPv6 host needs no brackets. Blanks around commas and first colons do not count.
  * @throws UsageError ADDRESS-FORM, ADDRESS-HOST or ADDRESS-PORT.
  */
 export function parseZmqAddress(text: string): ZmqAddress {
@@ -65,10 +79,10 @@ export function parseZmqAddress(text: string): ZmqAddress {
   const parts = new Map<string, string>();
   for (const part of text.split(',')) {
     const colon = part.indexOf(':');
-    const key = colon < 0 ? part : part.slice(0, colon);
+    const key = trimBlanks(colon < 0 ? part : part.slice(0, colon));
     const isKnown = key === 'host' || key === 'handshake' || key === 'notify';
     if (isKnown && parts.has(key)) throw new UsageError('ADDRESS-FORM', `${key} is there twice`);
-    if (isKnown) parts.set(key, colon < 0 ? '' : part.slice(colon + 1));
+    if (isKnown) parts.set(key, colon < 0 ? '' : trimBlanks(part.slice(colon + 1)));
   }
   const partOf = (key: string): string => {
     const part = parts.get(key);

@@ -1,15 +1,16 @@
-import { isIndex, requireWhole } from '../base/checks.ts';
-import { UsageError } from '../base/failure.ts';
-import type { BlockId, Mode, Role } from '../base/topology.ts';
+import { isIndex, requireWhole } from '../../src/base/checks.ts';
+import { UsageError } from '../../src/base/failure.ts';
+import type { BlockId, Mode, Role } from '../../src/base/topology.ts';
+import type { Leg } from '../../src/wire/messages.ts';
 import {
   PORT_MAX,
   parsePort,
   parseZmqAddress,
   requireHost,
   requirePort,
+  trimBlanks,
   type ZmqAddress,
 } from './addresses.ts';
-import type { Leg } from './messages.ts';
 import { holdsAddresses, peerOfRequest } from './request-id.ts';
 
 /**
@@ -113,7 +114,7 @@ function remoteOf(fields: Fields, requestId: string, role: Role): ZmqAddress {
 
 /** Proxies write a port as a number, P's reply as text. */
 function portOf(value: unknown, field: string): number {
-  return typeof value === 'string' ? parsePort(value, field) : requirePort(value, field);
+  return typeof value === 'string' ? parsePort(trimBlanks(value), field) : requirePort(value, field);
 }
 
 /** The proxy calls it `remote_tp_size`, P's reply `tp_size`: both mean the peer's, so they must not differ. */
