@@ -1,4 +1,4 @@
-// Rows that move whole blocks of many layers with the same two lists. Twin: src/kv/rows-twin.ts.
+// Rows that move whole blocks of many layers with the same two lists. Twin: test/reference/rows-twin.ts.
 //
 // The pairs of ids are sorted and joined once; each layer is then that template with its two bases added.
 

@@ -1,4 +1,4 @@
-// A 64-bit digest of a byte range, fast rather than secret. Twin: src/kv/kernel-twin.ts.
+// A 64-bit digest of a byte range, fast rather than secret. Twin: test/reference/kernel-twin.ts.
 //
 // The range is read as stripes of 64 bytes, the last one padded with zeros; the length enters at the end. A
 // stripe is four vectors a b c d of four words. Each vector has a key, which moves on with every stripe, so

@@ -1,5 +1,5 @@
 // Rows that move a range of units between two caches of unequal shape. Specification: src/kv/plan.ts, by way of
-// src/kv/rows-twin.ts.
+// test/reference/rows-twin.ts.
 
 import { NOT_COVERED, NO_ROOM, REFUSED, apart, inMemory } from './bounds';
 import { Part, covers, endsInTime, headsInCommon, liesAlike, makesSense } from './part';

@@ -1,4 +1,4 @@
-// Rows of a transfer list, in three columns of f64, exact below 2^53. Twin: src/kv/rows-twin.ts.
+// Rows of a transfer list, in three columns of f64, exact below 2^53. Twin: test/reference/rows-twin.ts.
 //
 //   out              out + 8 * capacity      out + 16 * capacity
 //   | local offsets  | remote offsets        | bytes             |       `count` of `capacity` are in use

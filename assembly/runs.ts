@@ -1,4 +1,4 @@
-// Runs of bytes to copy: gather, scatter and merge. Twin: src/kv/kernel-twin.ts.
+// Runs of bytes to copy: gather, scatter and merge. Twin: test/reference/kernel-twin.ts.
 //
 //   runs                                  runs + 12 * count
 //   v                                     v

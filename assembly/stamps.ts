@@ -1,4 +1,4 @@
-// Stamps: every cell of a KV cache says whose it is. Twin: src/kv/kernel-twin.ts.
+// Stamps: every cell of a KV cache says whose it is. Twin: test/reference/kernel-twin.ts.
 //
 //   cell (position p, kv, head h)
 //     = base + table[p / cellsPerBlock] * blockStride + kv * kvStride

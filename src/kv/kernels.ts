@@ -11,7 +11,7 @@ export const OUTSIDE_REGION = -3;
 /**
  * Byte work over one linear memory. Every address is an unsigned 32-bit byte address in it, of any alignment;
  * every other number is an unsigned 32-bit integer. A kernel keeps nothing between calls and never throws: a
- * bad address gives a negative result. Specification: kernel-twin.ts; the fast form: assembly/.
+ * bad address gives a negative result. Specification: test/reference/kernel-twin.ts; the fast form: assembly/.
  */
 export interface Kernels extends RowKernels {
   /**

@@ -12,7 +12,7 @@ export const NO_ROOM = -5;
  *
  * Addresses are unsigned 32-bit byte addresses of any alignment. REFUSED means that a list lies outside the memory, that
  * what is read and what is written overlap, or that a number makes no sense; nothing was written then.
- * Specification: rows-twin.ts; the fast form: assembly/.
+ * Specification: test/reference/rows-twin.ts; the fast form: assembly/.
  */
 export interface RowKernels {
   /**

@@ -24,8 +24,14 @@ const ROWS: { readonly [folder: string]: number } = {
 const PRODUCTS = ['src/index.ts', 'src/browser.ts'];
 const PRODUCT_ROW = 9;
 
-/** The ways into the code besides tests. */
-const ENTRIES = ['src/index.ts', 'src/cli/main.ts', 'src/browser.ts'];
+/** The ways into the code: what package.json offers, and the page that a bundler begins at. Never a test. */
+const ENTRIES = [
+  ...new Set(
+    [...textOf('package.json').matchAll(/"\.?\/?dist\/([^"]+?)(?:\.d\.ts|\.js)"/g)].map((hit) => hit[1]!),
+  ),
+]
+  .map((path) => `src/${path}.ts`)
+  .concat('src/browser.ts');
 
 const SOURCES = filesBelow('src', '.ts');
 
@@ -54,6 +60,21 @@ function breachesOf(file: string, source: string): string[] {
     if (to.row < from.row || (to.folder === from.folder && to.row === from.row)) return [];
     return [`${file} (row ${from.row}) imports ${target} (row ${to.row})`];
   });
+}
+
+/** The files that no entry reaches, however many tests do. */
+function unreachedOf(files: ReadonlyMap<string, string>, entries: readonly string[]): string[] {
+  const reached = new Set<string>();
+  const queue = [...entries];
+  while (queue.length > 0) {
+    const file = queue.pop()!;
+    const source = files.get(file);
+    if (source === undefined || reached.has(file)) continue;
+    reached.add(file);
+    for (const specifier of importsOf(source))
+      if (specifier.startsWith('.')) queue.push(targetOf(file, specifier));
+  }
+  return [...files.keys()].filter((file) => !reached.has(file));
 }
 
 describe('the layer rule fires on', () => {
@@ -108,19 +129,33 @@ describe('the source tree', () => {
     expect(missing).toEqual([]);
   });
 
-  test('has no file that neither an entry nor a test reaches', () => {
-    const tests = filesBelow('test', '.ts');
-    const reached = new Set<string>();
-    const queue = [...ENTRIES.filter((entry) => SOURCES.includes(entry)), ...tests];
-    while (queue.length > 0) {
-      const file = queue.pop()!;
-      if (reached.has(file)) continue;
-      reached.add(file);
-      for (const specifier of importsOf(textOf(file))) {
-        const target = specifier.startsWith('.') ? targetOf(file, specifier) : '';
-        if (SOURCES.includes(target) || tests.includes(target)) queue.push(target);
-      }
-    }
-    expect(SOURCES.filter((file) => !reached.has(file))).toEqual([]);
+  test('has no file that no entry of the package reaches: what tests alone use lies in test/', () => {
+    expect(unreachedOf(new Map(SOURCES.map((file) => [file, textOf(file)])), ENTRIES)).toEqual([]);
+  });
+});
+
+describe('the search for dead files', () => {
+  test('names a file that nothing reaches, and a ring of files that only reach each other', () => {
+    const files = new Map([
+      ['src/index.ts', "export * from './kv/a.ts'; import type { T } from './kv/b.ts';"],
+      ['src/kv/a.ts', "const c = await import('./c.ts');"],
+      ['src/kv/b.ts', ''],
+      ['src/kv/c.ts', ''],
+      ['src/kv/dead.ts', "import './a.ts'; // './lost.ts'"],
+      ['src/kv/lost.ts', "import './ring.ts';"],
+      ['src/kv/ring.ts', "import './lost.ts';"],
+    ]);
+    expect(unreachedOf(files, ['src/index.ts'])).toEqual([
+      'src/kv/dead.ts',
+      'src/kv/lost.ts',
+      'src/kv/ring.ts',
+    ]);
+  });
+
+  test('begins at the entries that package.json names, all of which are there', () => {
+    expect(ENTRIES).toEqual(
+      expect.arrayContaining(['src/index.ts', 'src/cli/main.ts', 'src/explore/arbitraries.ts']),
+    );
+    expect(ENTRIES.filter((entry) => !SOURCES.includes(entry))).toEqual([]);
   });
 });

@@ -1,6 +1,5 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { createKernelTwin } from '../../../src/kv/kernel-twin.ts';
 import { ALL_FINE, CELL_VIEW_BYTES, writeCellView } from '../../../src/kv/kernels.ts';
 import { planUnits } from '../../../src/kv/plan.ts';
 import {
@@ -13,6 +12,7 @@ import {
   targetRanks,
 } from '../../../src/kv/view.ts';
 import { cellViewOf } from '../../../src/serving/model.ts';
+import { createKernelTwin } from '../../reference/kernel-twin.ts';
 
 // One memory for what the plan does and one for what it should have done.
 

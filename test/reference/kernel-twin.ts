@@ -1,4 +1,3 @@
-import { digestOf } from './digest-twin.ts';
 import {
   ALL_FINE,
   ATTEND,
@@ -12,9 +11,10 @@ import {
   OUTSIDE_REGION,
   REFUSED,
   RUN_BYTES,
-} from './kernels.ts';
+} from '../../src/kv/kernels.ts';
+import { stampOf, stampWord } from '../../src/kv/stamps.ts';
+import { digestOf } from './digest-twin.ts';
 import { createRowsTwin } from './rows-twin.ts';
-import { stampOf, stampWord } from './stamps.ts';
 
 /**
  * The specification of the kernels: the same interface over the same memory, written to be read. Sums of

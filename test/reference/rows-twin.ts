@@ -1,8 +1,8 @@
-import type { LayerView, PartView } from '../base/cache-view.ts';
-import { UsageError } from '../base/failure.ts';
-import { pushAll } from '../base/lists.ts';
-import { REFUSED } from './kernels.ts';
-import { type PartSide, planPart } from './plan.ts';
+import type { LayerView, PartView } from '../../src/base/cache-view.ts';
+import { UsageError } from '../../src/base/failure.ts';
+import { pushAll } from '../../src/base/lists.ts';
+import { REFUSED } from '../../src/kv/kernels.ts';
+import { type PartSide, planPart } from '../../src/kv/plan.ts';
 import {
   NO_ROOM,
   NOT_COVERED,
@@ -12,7 +12,7 @@ import {
   ROW_BYTES,
   type RowKernels,
   scratchBytes,
-} from './row-kernels.ts';
+} from '../../src/kv/row-kernels.ts';
 
 /** The specification of the row kernels, over the memory that `words` covers. */
 export function createRowsTwin(words: DataView): RowKernels {
