@@ -53,8 +53,23 @@ export interface Shape {
   readonly decodeTp: number;
 }
 
-/** Numbers the actors of a cluster: the proxy, then each engine's scheduler followed by its ranks. */
+/** Topologies that were laid: a campaign has few shapes, and freezing one costs more than laying it. */
+const LAID = new Map<string, Topology>();
+const LAID_MAX = 256;
+
+/** Numbers the actors of a cluster: the proxy, then each engine's scheduler followed by its ranks. Nobody can change it. */
 export function layTopology(shape: Shape): Topology {
+  const { mode, prefillInstances, decodeInstances, prefillDp, decodeDp, prefillTp, decodeTp } = shape;
+  const key = `${mode} ${prefillInstances} ${decodeInstances} ${prefillDp} ${decodeDp} ${prefillTp} ${decodeTp}`;
+  const known = LAID.get(key);
+  if (known !== undefined) return known;
+  const topology = freezeDeep(lay(shape));
+  if (LAID.size >= LAID_MAX) LAID.clear();
+  LAID.set(key, topology);
+  return topology;
+}
+
+function lay(shape: Shape): Topology {
   const engines: EngineSpec[] = [];
   const actors: ActorSpec[] = [{ actor: PROXY, name: 'proxy', engine: -1, tpRank: -1 }];
   const add = (name: string, engine: EngineId, tpRank: number): ActorId => {
@@ -74,5 +89,5 @@ export function layTopology(shape: Shape): Topology {
   };
   addInstances('prefill', shape.prefillInstances, shape.prefillDp, shape.prefillTp);
   addInstances('decode', shape.decodeInstances, shape.decodeDp, shape.decodeTp);
-  return freezeDeep({ mode: shape.mode, engines, actors });
+  return { mode: shape.mode, engines, actors };
 }

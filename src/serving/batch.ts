@@ -19,7 +19,7 @@ export function schedule(state: SchedulerState, at: number, emit: Emit): void {
   }
   if (state.waiting.length <= waitingBefore) admitWaiting(state, items, budget, at, emit);
   const meta = state.connector.buildConnectorMeta(
-    Object.freeze(items),
+    items.map(copyOf),
     (request) => state.requests.get(request)!.view,
   );
   if (items.length === 0 && meta === null) return;
@@ -40,6 +40,11 @@ function isChunk(state: SchedulerState, item: StepItem): boolean {
   return item.tokenTo < state.requests.get(item.request)!.prompt.promptTokens;
 }
 
+/** For the connector: what it does to its copy is its own affair. Frozen lists would cost a third of a whole schedule. */
+function copyOf(item: StepItem): StepItem {
+  return { ...item, blocks: [...item.blocks] };
+}
+
 function addItem(served: Served, tokens: number, items: StepItem[]): number {
   const { request, transfer, computed, blocks, prompt, fresh } = served;
   const item: StepItem = {
@@ -51,7 +56,7 @@ function addItem(served: Served, tokens: number, items: StepItem[]): number {
     lineageAddress: prompt.lineageAddress,
     fresh,
   };
-  items.push(Object.freeze(item));
+  items.push(item);
   served.fresh = false;
   return tokens;
 }
@@ -95,7 +100,7 @@ function grow(state: SchedulerState, served: Served, tokensTo: number, emit: Emi
   if (wanted <= 0) return true;
   const blocks = allocateBlocks(state.pool, wanted);
   if (blocks === null) return false;
-  served.blocks = Object.freeze([...served.blocks, ...blocks]);
+  served.blocks = [...served.blocks, ...blocks];
   emit({ kind: 'note', note: { kind: 'allocate', request: served.request, blocks } });
   return true;
 }
@@ -188,7 +193,7 @@ function admit(
   if (wanted + countFreeAmong(pool, hits) > pool.freeCount) return null;
   if (hits.length > 0) {
     shareBlocks(pool, hits);
-    served.blocks = Object.freeze([...hits]);
+    served.blocks = [...hits];
     goal(emit, served.leg === 'decode' ? 'prefix-hit-decode' : 'prefix-hit-prefill');
     emit({ kind: 'note', note: { kind: 'share', request: served.request, blocks: hits } });
     emit({

@@ -37,7 +37,7 @@ export interface Served {
   readonly params: KvTransferParams | null;
   status: Status;
   computed: number;
-  /** Frozen, as the connector sees it too: a longer table is another list. */
+  /** Never changed in place, since steps on their way to the ranks name it: a longer table is another list. */
   blocks: readonly BlockId[];
   /** Tokens that will be there when the load has ended well. */
   loadedTo: number;
@@ -111,7 +111,7 @@ export function viewOf(served: () => Served): RequestView {
       return served().computed;
     },
     get blocks() {
-      return served().blocks;
+      return [...served().blocks];
     },
   });
 }

@@ -1,5 +1,4 @@
 import { isIndex } from '../base/checks.ts';
-import { freezeDeep } from '../base/freeze.ts';
 import { type ActorId, PROXY } from '../base/topology.ts';
 import type {
   Connector,
@@ -100,12 +99,12 @@ export function guardConnector(connector: Connector, host: GuestHost): Connector
     name: connector.name,
     createScheduler(env) {
       const guest = newGuest(host, env.spec.scheduler, who);
-      const inner = enterGuest(guest, connector, 'createScheduler', [freezeDeep(env)]);
+      const inner = enterGuest(guest, connector, 'createScheduler', [Object.freeze(env)]);
       return guardScheduler(hooksOf<ConnectorScheduler>(guest, inner, SCHEDULER_HOOKS), guest, host);
     },
     createWorker(env) {
       const guest = newGuest(host, env.self, who);
-      const inner = enterGuest(guest, connector, 'createWorker', [freezeDeep(env)]);
+      const inner = enterGuest(guest, connector, 'createWorker', [Object.freeze(env)]);
       return guardWorker(hooksOf<ConnectorWorker>(guest, inner, workerRules), guest, host);
     },
   };

@@ -17,7 +17,9 @@ export class PostOffice {
   constructor(core: Core) {
     this.#core = core;
     this.#lastDelivery = new Float64Array(core.actorCount * core.actorCount);
-    this.#pickFault = (hash) => pickMessageFault(core.spec.profile, hash);
+    // Of the profile alone: a closure that holds the core keeps whole worlds alive until the next full collection.
+    const { profile } = core.spec;
+    this.#pickFault = (hash) => pickMessageFault(profile, hash);
   }
 
   send(from: ActorId, to: ActorId, message: Message): void {

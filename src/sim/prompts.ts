@@ -1,4 +1,3 @@
-import { freezeDeep } from '../base/freeze.ts';
 import { mix } from '../base/mix.ts';
 import { stampOf } from '../kv/stamps.ts';
 import type { Prompt } from '../wire/messages.ts';
@@ -38,7 +37,7 @@ export function layPrompt(
     if (position < promptTokens && (position + 1) % blockTokens === 0) blockKeys.push(lineage);
   }
   return {
-    prompt: freezeDeep({
+    prompt: Object.freeze({
       request: request.request,
       promptTokens,
       maxTokens: outputTokens,

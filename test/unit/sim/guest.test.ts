@@ -326,3 +326,20 @@ test('parts that are none are the mistake of the caller', () => {
     }),
   ).toThrow(/parts\(\) threw planted/);
 });
+
+test('what a connector does to the lists that it is given changes nothing but its own copies', () => {
+  const spoiler = plantInScheduler((inner) => ({
+    buildConnectorMeta(items, view) {
+      const meta = inner.buildConnectorMeta(items, view);
+      for (const { request, blocks } of items) {
+        (view(request).blocks as number[]).push(7);
+        (blocks as number[]).length = 0;
+      }
+      return meta;
+    },
+  }));
+  for (let seed = 0; seed < 10; seed++) {
+    const spoiled = runConnector(memory, CALM, spoiler, seed);
+    expect(spoiled).toMatchObject({ violation: null, digest: runSeed(memory, CALM, seed).result.digest });
+  }
+});
