@@ -222,7 +222,6 @@ describe('what a hook asks for', () => {
 
 describe('what a hook is given', () => {
   test.each([
-    ['a block more', (view: { blocks: number[] }) => view.blocks.push(view.blocks[0]!)],
     ['no blocks', (view: { blocks: number[] }) => (view.blocks = [])],
     ['another prompt', (view: { prompt: { promptTokens: number } }) => view.prompt.promptTokens++],
   ])('cannot be changed: %s', (_, change) => {
