@@ -34,10 +34,11 @@ export function keyAndValue(cell: CellShape): Contents {
   return { rows, form: formOf(cell, `k${headSize} v${headSizeV}`) };
 }
 
-/** The V vector behind the K vector in one row; without V elements, none. */
+/** The V vector behind the K vector in one row; without V elements it is a latent row, whatever its layout is called. */
 export function packedKeyAndValue(cell: CellShape): Contents {
+  if (cell.headSizeV === 0) return latent(cell);
   const { rows, form } = keyAndValue(cell);
-  return { rows: [rows.flat().filter(({ bytes }) => bytes > 0)], form };
+  return { rows: [rows.flat()], form };
 }
 
 /** One latent row. A row of 656 bytes is the fp8 form with inline scales, one of 132 a sparse index. Source: layouts.md 7.1. */

@@ -68,6 +68,7 @@ export function planLayer(
   tokenTo: number,
   runs: number[],
 ): void {
+  requireTokens(tokenFrom, tokenTo, local.firstToken, remote.firstToken);
   const { unitTokens } = local.layer;
   const from = Math.floor(tokenFrom / unitTokens);
   const to = tokenTo > tokenFrom ? Math.ceil(tokenTo / unitTokens) : from;
@@ -238,11 +239,22 @@ function placeOf(side: UnitSide, part: PartView, held: number): { room: number; 
   return { room: pageUnits - inPage, offset: part.base + page * part.blockStride + inPage * part.unitStride };
 }
 
+/** Whether it counts or names something: a whole number from 0 on, and not -0. */
+export function isCount(value: number | undefined): value is number {
+  return Number.isSafeInteger(value) && value! >= 0 && !Object.is(value, -0);
+}
+
+/** @throws UsageError PLAN-RANGE when a token position is none. */
+export function requireTokens(...tokens: readonly number[]): void {
+  for (const token of tokens)
+    if (!isCount(token)) throw new UsageError('PLAN-RANGE', `token ${token} is no whole number from 0 on`);
+}
+
 /** @throws UsageError PLAN-RANGE when the list has no such entry or it names a block outside the cache. */
 function blockAt(side: UnitSide, index: number): number {
   const { blockCount } = side.layer;
   const block = side.blocks[index];
-  if (block !== undefined && block >= 0 && block < blockCount) return block;
+  if (isCount(block) && block < blockCount) return block;
   const unit = side.firstUnit + index * listedUnitsOf(side.layer);
   const entry = `entry ${index} of a list of ${side.blocks.length} blocks, block ${block} of ${blockCount}`;
   throw new UsageError('PLAN-RANGE', `the units from ${unit} on lie in ${entry}`);

@@ -7,7 +7,17 @@ const RANKS_MAX = 65_535;
 export const DYNAMIC_SCALE = 'dynamic per-tensor scale';
 
 /** In a form: heads that are interleaved in one unit and cannot be taken apart. */
-const TIED = / heads (\d+) to (\d+) interleaved$/;
+export const TIED = / heads (\d+) to (\d+) interleaved$/;
+
+/** Parts whose bytes belong to one TP size: a recurrent state is neither split nor joined. All others go by heads. */
+const NEVER_RESHARDED: ReadonlySet<string> = new Set(['conv', 'ssm']);
+
+/** Why a cache cannot go from so many TP ranks to so many others, or ''. */
+export function reshardRefusal({ layer, parts }: LayerView, sourceTp: number, targetTp: number): string {
+  const part = parts.find(({ name }) => NEVER_RESHARDED.has(name));
+  if (part === undefined || sourceTp === targetTp) return '';
+  return `layer ${layer}: the state ${part.name} of ${sourceTp} TP ranks cannot be resharded to ${targetTp}`;
+}
 
 /**
  * Why two layers cannot be joined, or '' when they can. Checked once for each session, at the handshake.

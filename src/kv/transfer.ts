@@ -1,8 +1,8 @@
 import { type LayerView, listedTokensOf, type PartView } from '../base/cache-view.ts';
 import { UsageError } from '../base/failure.ts';
 import { mergeRows } from './merge.ts';
-import { inUnits, type LayerSide, planPart, planUnits } from './plan.ts';
-import { refusalOf } from './refusal.ts';
+import { inUnits, isCount, type LayerSide, planPart, planUnits, requireTokens } from './plan.ts';
+import { refusalOf, reshardRefusal, TIED } from './refusal.ts';
 import { contextsMeet } from './shares.ts';
 
 /** One rank's caches. Which layers and heads it holds is read off its views: a PP range is not computed. */
@@ -61,10 +61,11 @@ export interface RankTransfer {
  * once. Of the ranks that hold copies of the same heads and units one serves a target, spread by the target's own rank. Source: layouts.md 7.6, 7.8.
  */
 export function planRanks(source: EngineSide, target: EngineSide): RankPair[] {
+  const pairing = pairingOf(source, target);
   return target.ranks.flatMap((rank, targetIndex) => {
     const layersFrom = new Map<number, { source: LayerView; target: LayerView }[]>();
     for (const view of rank.layers) {
-      for (const found of sourcesOf(source, view, rank.tpRank)) {
+      for (const found of sourcesOf(source, view, rank.tpRank, pairing)) {
         const layers = layersFrom.get(found.rank) ?? [];
         layers.push({ source: found.view, target: view });
         layersFrom.set(found.rank, layers);
@@ -76,14 +77,56 @@ export function planRanks(source: EngineSide, target: EngineSide): RankPair[] {
   });
 }
 
+/** The caches that have one layer number on either side: their forms, and the groups of each form. */
+type Pairing = ReadonlyMap<string, ReadonlySet<string>>;
+
+function pairingOf(source: EngineSide, target: EngineSide): Pairing {
+  const seen = new Map<string, Set<string>>();
+  const note = (key: string, value: string): void => {
+    const values = seen.get(key);
+    if (values === undefined) seen.set(key, new Set([value]));
+    else values.add(value);
+  };
+  for (const [side, { ranks }] of [source, target].entries()) {
+    for (const { layer, group, form } of ranks.flatMap(({ layers }) => layers)) {
+      const content = contentOf(form);
+      note(`${layer} ${content}`, `${side} ${group}`);
+      note(`${layer}`, `${side} ${group} ${content}`);
+    }
+  }
+  return seen;
+}
+
+/**
+ * Whether the target's cache is filled from this one: the form tells caches of one layer apart, then the group. Where a
+ * layer has one cache on either side these two are one another's, and whether they fit is for refusalOf.
+ */
+function isPeer(held: LayerView, wanted: LayerView, pairing: Pairing): boolean {
+  if (held.layer !== wanted.layer) return false;
+  if (pairing.get(`${wanted.layer}`)!.size <= 2 && isOnBoth(pairing.get(`${wanted.layer}`)!)) return true;
+  const content = contentOf(wanted.form);
+  if (contentOf(held.form) !== content) return false;
+  const groups = pairing.get(`${wanted.layer} ${content}`)!;
+  return held.group === wanted.group || (groups.size === 2 && isOnBoth(groups));
+}
+
+/** A form without the heads that it ties. */
+function contentOf(form: string): string {
+  return form.replace(TIED, '');
+}
+
+function isOnBoth(sides: ReadonlySet<string>): boolean {
+  return new Set([...sides].map((side) => side[0])).size === 2;
+}
+
 interface Holder {
   readonly rank: number;
   readonly view: LayerView;
 }
 
 /** One holder of each share of the view's heads and units. */
-function sourcesOf(source: EngineSide, wanted: LayerView, targetTpRank: number): Holder[] {
-  const holders = headHoldersOf(source, wanted).filter(({ view }) =>
+function sourcesOf(source: EngineSide, wanted: LayerView, targetTpRank: number, pairing: Pairing): Holder[] {
+  const holders = headHoldersOf(source, wanted, pairing).filter(({ view }) =>
     contextsMeet(view.context, wanted.context),
   );
   const shares = grouped(holders, ({ view: { headFirst, context } }) => {
@@ -93,9 +136,9 @@ function sourcesOf(source: EngineSide, wanted: LayerView, targetTpRank: number):
 }
 
 /** All ranks that hold some of the view's heads. */
-function headHoldersOf(source: EngineSide, wanted: LayerView): Holder[] {
+function headHoldersOf(source: EngineSide, wanted: LayerView, pairing: Pairing): Holder[] {
   return source.ranks.flatMap(({ layers }, rank) => {
-    const view = layers.find(({ layer }) => layer === wanted.layer);
+    const view = layers.find((held) => isPeer(held, wanted, pairing));
     return view !== undefined && headsMeet(view, wanted) ? [{ rank, view }] : [];
   });
 }
@@ -123,10 +166,28 @@ export function refusalOfEngines(source: EngineSide, target: EngineSide): string
   if (cause !== '') return cause;
   if (source.heads !== target.heads)
     return `${source.heads} KV heads at the source, ${target.heads} at the target`;
+  const pairing = pairingOf(source, target);
+  const ambiguous = ambiguity(source) || ambiguity(target);
+  if (ambiguous !== '') return ambiguous;
   for (const { tpRank, layers } of target.ranks) {
     for (const view of layers) {
-      const cause = layerRefusal(source, view, tpRank);
+      const cause =
+        reshardRefusal(view, source.tpSize, target.tpSize) || layerRefusal(source, view, tpRank, pairing);
       if (cause !== '') return cause;
+    }
+  }
+  return '';
+}
+
+/** Two caches of a rank that nothing tells apart. */
+function ambiguity({ ranks }: EngineSide): string {
+  for (const { layers } of ranks) {
+    const seen = new Set<string>();
+    for (const { layer, group, form } of layers) {
+      const key = `${layer} ${group} ${contentOf(form)}`;
+      if (seen.has(key))
+        return `layer ${layer}: two caches of group ${group} have the form '${form}' on one rank`;
+      seen.add(key);
     }
   }
   return '';
@@ -144,20 +205,23 @@ function splitRefusal({ heads, tpSize, ranks }: EngineSide): string {
   return '';
 }
 
-function layerRefusal(source: EngineSide, view: LayerView, tpRank: number): string {
-  if (headHoldersOf(source, view).length === 0) {
-    const held = source.ranks.flatMap(({ layers }) => layers).find(({ layer }) => layer === view.layer);
+function layerRefusal(source: EngineSide, view: LayerView, tpRank: number, pairing: Pairing): string {
+  if (headHoldersOf(source, view, pairing).length === 0) {
+    const held = source.ranks.flatMap(({ layers }) => layers).find((other) => isPeer(other, view, pairing));
     if (held === undefined) return `layer ${view.layer} is held by no rank of the source`;
     // Whoever holds other heads only may still differ in what matters more.
     return refusalOf(held, view) || headsMissing(view, 0);
   }
-  for (const holder of sourcesOf(source, view, tpRank)) {
+  for (const holder of sourcesOf(source, view, tpRank, pairing)) {
     const cause = refusalOf(holder.view, view);
     if (cause !== '') return cause;
   }
   const end = view.headFirst + view.headCount;
   let got = 0;
-  for (const holders of grouped(headHoldersOf(source, view), (holder) => `${holder.view.headFirst}`)) {
+  for (const holders of grouped(
+    headHoldersOf(source, view, pairing),
+    (holder) => `${holder.view.headFirst}`,
+  )) {
     const cause = contextRefusal(holders, view);
     if (cause !== '') return cause;
     const { headFirst, headCount } = holders[0]!.view;
@@ -200,7 +264,9 @@ export function planTransfer(transfer: Transfer): RankTransfer[] {
   if (cause !== '') throw new UsageError('PLAN-REFUSED', cause);
   const targetBlocks = isWrite ? transfer.remoteBlocks : transfer.localBlocks;
   for (const group of targetBlocks) refuseTwice(group.blocks);
-  return planRanks(source, target).flatMap((pair) => {
+  requireTokens(transfer.tokenFrom, transfer.tokenTo);
+  for (const group of [...transfer.localBlocks, ...transfer.remoteBlocks]) requireIds(group);
+  const planned = planRanks(source, target).flatMap((pair) => {
     const [localRank, remoteRank] = isWrite ? [pair.source, pair.target] : [pair.target, pair.source];
     const buckets: Buckets = new Map();
     for (const layer of pair.layers) {
@@ -214,6 +280,36 @@ export function planTransfer(transfer: Transfer): RankTransfer[] {
         return { localRank, remoteRank, localRegion, remoteRegion, runs: mergeRows(runs) };
       });
   });
+  refuseOverlap(planned, isWrite);
+  return planned;
+}
+
+function requireIds({ blocks, firstToken }: GroupBlocks): void {
+  requireTokens(firstToken);
+  for (const block of blocks)
+    if (!isCount(block)) throw new UsageError('PLAN-RANGE', `block ${block} is no whole number from 0 on`);
+}
+
+/** Blocks of two groups over one region: bytes of the target that two runs would write. */
+function refuseOverlap(planned: readonly RankTransfer[], isWrite: boolean): void {
+  const byRegion = grouped(planned, ({ localRank, remoteRank, localRegion, remoteRegion }) =>
+    isWrite ? `${remoteRank} ${remoteRegion}` : `${localRank} ${localRegion}`,
+  );
+  for (const transfers of byRegion) {
+    const ranges: { from: number; to: number }[] = [];
+    for (const { runs } of transfers)
+      for (let i = 0; i < runs.length; i += 3) {
+        const from = runs[isWrite ? i + 1 : i]!;
+        ranges.push({ from, to: from + runs[i + 2]! });
+      }
+    ranges.sort((a, b) => a.from - b.from);
+    for (let i = 1; i < ranges.length; i++)
+      if (ranges[i]!.from < ranges[i - 1]!.to)
+        throw new UsageError(
+          'PLAN-RANGE',
+          `byte ${ranges[i]!.from} of a region of the target is listed twice`,
+        );
+  }
 }
 
 /** Two sources for one target: what lies there in the end would be a matter of order. */

@@ -45,7 +45,12 @@ export const FAMILIES: { readonly [name: string]: Family } = {
     heads: 'split',
     mayScale: true,
   },
-  latent: { names: ['mla', 'sglang-mla'], cell: { ...bf16, headSize: 9 }, heads: 'latent', mayScale: true },
+  latent: {
+    names: ['mla', 'sglang-mla', ...PACKED],
+    cell: { ...bf16, headSize: 9, headSizeV: 0 },
+    heads: 'latent',
+    mayScale: true,
+  },
   'latent fp8': { names: ['mla-fp8', 'mla', 'sglang-mla'], cell: { ...fp8, headSize: 656 }, heads: 'latent' },
   'sparse index': { names: ['sparse-index', 'mla'], cell: { ...fp8, headSize: 132 }, heads: 'latent' },
   nvfp4: { names: ['nvfp4'], cell: { ...fp8, dtype: 'nvfp4', headSize: 16 }, heads: 'split' },

@@ -207,6 +207,13 @@ describe('a transfer', () => {
 
   test.each([
     ['a block of the target listed twice', { remoteBlocks: twice }, 'PLAN-RANGE'],
+    ['a token that is no whole number', { tokenFrom: 0.5 }, 'PLAN-RANGE'],
+    ['a token that is NaN', { tokenTo: Number.NaN }, 'PLAN-RANGE'],
+    [
+      'a block of 1.5',
+      { localBlocks: local.blocks.map((g) => ({ ...g, blocks: [1.5, ...g.blocks.slice(1)] })) },
+      'PLAN-RANGE',
+    ],
     ['a group without blocks', { localBlocks: [] }, 'PLAN-RANGE'],
     ['lists that are too short', { tokenTo: 1000 }, 'PLAN-RANGE'],
     ['engines that do not fit', { remote: { ...remote.engine, heads: 12 } }, 'PLAN-REFUSED'],
