@@ -78,3 +78,53 @@ test('a recurrent state moves between equal TP sizes only', () => {
   expect(refusalOfEngines(both, one)).toContain('cannot be resharded');
   expect(refusalOfEngines(one, one)).toBe('');
 });
+
+describe('a number that is none', () => {
+  const one = engine(1, [['mla', {}]]);
+  const good = [{ blocks: [0, 1], firstToken: 0 }];
+  const sides = {
+    operation: 'write' as const,
+    local: one,
+    remote: one,
+    localBlocks: good,
+    remoteBlocks: good,
+  };
+  const refused = expect.objectContaining({ code: 'PLAN-RANGE' });
+  test.each([1.5, Number.NaN, -1, -0, Number.POSITIVE_INFINITY, 4, 2 ** 32])('is refused: %d', (odd) => {
+    const blocks = [{ blocks: [0, odd], firstToken: 0 }];
+    const range = { ...sides, tokenFrom: 0, tokenTo: 4 };
+    expect(() => planTransfer({ ...range, localBlocks: blocks })).toThrow(refused);
+    expect(() => planTransfer({ ...range, remoteBlocks: blocks })).toThrow(refused);
+    if (odd >= 4 && odd < Number.POSITIVE_INFINITY) return;
+    expect(() => planTransfer({ ...sides, tokenFrom: 0, tokenTo: odd })).toThrow(refused);
+    expect(() => planTransfer({ ...sides, tokenFrom: odd, tokenTo: 4 })).toThrow(refused);
+  });
+});
+
+test('groups of unequal blocks over one region of the target may not meet in part', () => {
+  const shared = engine(1, [
+    ['mla', { group: 0 }],
+    ['mla', { group: 1, blockTokens: 4, blockCount: 2 }],
+  ]);
+  const source = engine(1, [
+    ['mla', { group: 0, region: 0 }],
+    ['mla', { group: 1, region: 1, blockTokens: 4, blockCount: 2 }],
+  ]);
+  const lists = (first: number, second: number) => [
+    { blocks: [first], firstToken: 0 },
+    { blocks: [second], firstToken: 0 },
+  ];
+  const write = (first: number, second: number) =>
+    planTransfer({
+      operation: 'write',
+      local: source,
+      remote: shared,
+      localBlocks: lists(first, second),
+      remoteBlocks: lists(first, second),
+      tokenFrom: 0,
+      tokenTo: 2,
+    });
+  // Block 1 of the second group lies where blocks 2 and 3 of the first do.
+  expect(() => write(2, 1)).toThrow(expect.objectContaining({ code: 'PLAN-RANGE' }));
+  expect(write(0, 1)).toHaveLength(2);
+});
