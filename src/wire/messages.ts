@@ -1,5 +1,5 @@
 import type { LayerView } from '../base/cache-view.ts';
-import type { ActorId, BlockId, EngineId, RequestId, Role, TransferId } from '../base/topology.ts';
+import type { BlockId, EngineId, RequestId, Role, TransferId } from '../base/topology.ts';
 
 /**
  * Every message between actors. Three kinds of path carry them: HTTP between the proxy and a scheduler, the in-process
@@ -167,9 +167,3 @@ export interface BytesMessage {
 }
 
 export type Message = HttpMessage | LocalMessage | PeerMessage | BytesMessage;
-
-export interface Envelope {
-  readonly from: ActorId;
-  readonly to: ActorId;
-  readonly message: Message;
-}
