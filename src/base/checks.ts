@@ -1,6 +1,25 @@
+import { UsageError } from './failure.ts';
+
 /** Checks of numbers that come over a border: from a peer, a file or a caller. */
 
 /** Whole and exact, 0 or more: what counts, ranks, block ids and byte sizes are. */
 export function isIndex(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0;
+}
+
+/**
+ * The value, if it is a whole number from `least` to `most`; `what` names it in the refusal.
+ * @throws UsageError with the given code otherwise.
+ */
+export function requireWhole(
+  value: unknown,
+  least: number,
+  most: number,
+  code: string,
+  what: string,
+): number {
+  if (Number.isSafeInteger(value) && (value as number) >= least && (value as number) <= most)
+    return value as number;
+  const shown = typeof value === 'number' ? `${value}` : `a value of type ${typeof value}`;
+  throw new UsageError(code, `${what} must be a whole number from ${least} to ${most}, not ${shown}`);
 }

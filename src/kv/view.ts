@@ -1,5 +1,6 @@
 import { type ContextView, type LayerView, type PartView, WHOLE_CONTEXT } from '../base/cache-view.ts';
-import { believe, UsageError } from '../base/failure.ts';
+import { requireWhole } from '../base/checks.ts';
+import { UsageError } from '../base/failure.ts';
 
 export type { ContextView, LayerView, PartView } from '../base/cache-view.ts';
 
@@ -73,11 +74,27 @@ export interface CacheShape {
   readonly context?: ContextView;
 }
 
-/** One layer's tensor in region 0, with parts `k` and `v`, or `latent`. */
+const SHAPE_NUMBERS = [
+  'blockCount',
+  'blockUnits',
+  'unitTokens',
+  'cellBytes',
+  'headFirst',
+  'headCount',
+] as const;
+
+/**
+ * One layer's tensor in region 0, with parts `k` and `v`, or `latent`.
+ * @throws UsageError LAYOUT-SHAPE for a number that is none
+ */
 export function layView(layer: number, base: number, shape: CacheShape): LayerView {
   const { order, blockCount, blockUnits, unitTokens, cellBytes, headFirst, headCount } = shape;
   const { context = WHOLE_CONTEXT } = shape;
-  believe(order.includes('H') || headCount === 1, 'INV-VIEW-1', 'a cache without a head axis has one head');
+  requireWhole(layer, 0, SIZE_MAX, 'LAYOUT-SHAPE', 'the layer');
+  requireWhole(base, 0, Number.MAX_SAFE_INTEGER, 'LAYOUT-SHAPE', 'the base');
+  for (const field of SHAPE_NUMBERS) requireWhole(shape[field], 0, SIZE_MAX, 'LAYOUT-SHAPE', field);
+  if (!order.includes('H') && headCount !== 1)
+    throw new UsageError('LAYOUT-SHAPE', `${order}: one head only, not ${headCount}`);
   const strides = denseStrides(order, { L: 1, B: blockCount, K: 2, H: headCount, N: blockUnits }, cellBytes);
   const hasValues = order.includes('K');
   const parts = hasValues
@@ -116,6 +133,13 @@ function partView(
   };
 }
 
+/** No instance has more ranks than a host has ports. */
+export const RANKS_MAX = 65_535;
+/** No size of a tensor's axis is larger. */
+const SIZE_MAX = 2 ** 32;
+/** No model has more KV heads. */
+const HEADS_MAX = 2 ** 20;
+
 interface HeadRange {
   readonly first: number;
   readonly count: number;
@@ -124,40 +148,58 @@ interface HeadRange {
 /**
  * The KV heads that TP rank `tpRank` of `tpSize` holds of a model with `heads` heads: a slice when the ranks divide the
  * heads, one replicated head when the heads divide the ranks. Source: layouts.md 7.6.
- * @throws UsageError TP-INDIVISIBLE when neither divides the other.
+ * @throws UsageError TP-INDIVISIBLE when neither divides the other; TP-HEADS, TP-SIZE or TP-RANK for what is no such number.
  */
 export function headsOfRank(heads: number, tpSize: number, tpRank: number): HeadRange {
+  requireSplit(heads, tpSize);
+  requireRank(tpRank, tpSize);
   if (heads % tpSize === 0) return { first: (tpRank * heads) / tpSize, count: heads / tpSize };
-  if (tpSize % heads === 0) return { first: Math.trunc(tpRank / (tpSize / heads)), count: 1 };
-  throw new UsageError(
-    'TP-INDIVISIBLE',
-    `${heads} KV heads cannot be split over or replicated on ${tpSize} TP ranks`,
-  );
+  return { first: Math.trunc(tpRank / (tpSize / heads)), count: 1 };
+}
+
+function requireSplit(heads: number, tpSize: number): void {
+  requireWhole(heads, 1, HEADS_MAX, 'TP-HEADS', 'the number of KV heads');
+  requireWhole(tpSize, 1, RANKS_MAX, 'TP-SIZE', 'the TP size');
+  if (heads % tpSize !== 0 && tpSize % heads !== 0)
+    throw new UsageError(
+      'TP-INDIVISIBLE',
+      `${heads} KV heads cannot be split over or replicated on ${tpSize} TP ranks`,
+    );
+}
+
+function requireRank(tpRank: number, tpSize: number): void {
+  requireWhole(tpRank, 0, tpSize - 1, 'TP-RANK', 'the TP rank');
 }
 
 /** Whether this rank is the first holder of its heads; copies of replicated heads count once in a sum over ranks. */
 export function isFirstHolder(heads: number, tpSize: number, tpRank: number): boolean {
-  return tpSize <= heads || tpRank % (tpSize / heads) === 0;
+  return tpRank % copiesOf(heads, tpSize) === 0;
+}
+
+/** Ranks that hold the same heads. */
+function copiesOf(heads: number, tpSize: number): number {
+  return Math.max(1, tpSize / heads);
 }
 
 /**
  * The source ranks (TP size `sourceTp`) that rank `targetRank` of `targetTp` gets its heads from: every rank whose heads
  * meet, one for each replica group. Which replica serves is spread by the target's own replica number.
+ * @throws UsageError as {@link headsOfRank}
  */
 export function sourceRanks(heads: number, sourceTp: number, targetTp: number, targetRank: number): number[] {
-  const replicas = sourceTp > heads ? sourceTp / heads : 1;
-  const holders = holdersOf(heads, sourceTp, headsOfRank(heads, targetTp, targetRank));
-  return holders.filter((rank) => rank % replicas === targetRank % replicas);
+  const [first, end] = holdersOf(heads, sourceTp, headsOfRank(heads, targetTp, targetRank));
+  const copies = copiesOf(heads, sourceTp);
+  return Array.from({ length: (end - first) / copies }, (_, group) => {
+    return first + group * copies + (targetRank % copies);
+  });
 }
 
-/** The ranks of `tpSize` that hold some head of `held`. */
-function holdersOf(heads: number, tpSize: number, held: HeadRange): number[] {
-  const ranks: number[] = [];
-  for (let rank = 0; rank < tpSize; rank++) {
-    const { first, count } = headsOfRank(heads, tpSize, rank);
-    if (first < held.first + held.count && held.first < first + count) ranks.push(rank);
-  }
-  return ranks;
+/** The ranks [first, end) of `tpSize` that hold some head of `held`: whole groups of copies. */
+function holdersOf(heads: number, tpSize: number, { first, count }: HeadRange): readonly [number, number] {
+  requireSplit(heads, tpSize);
+  const copies = copiesOf(heads, tpSize);
+  const each = Math.max(1, heads / tpSize);
+  return [Math.trunc(first / each) * copies, (Math.trunc((first + count - 1) / each) + 1) * copies];
 }
 
 /**
@@ -172,8 +214,8 @@ export function sealingRanks(
 ): number[] {
   const served = targetRanks(heads, sourceTp, targetTp, sourceRank);
   if (served.length > 0) return served;
-  const holders = holdersOf(heads, targetTp, headsOfRank(heads, sourceTp, sourceRank));
-  return [holders[sourceRank % holders.length]!];
+  const [first, end] = holdersOf(heads, targetTp, headsOfRank(heads, sourceTp, sourceRank));
+  return [first + (sourceRank % (end - first))];
 }
 
 /** The source ranks that serve nobody and whose loan rank `targetRank` ends. */
@@ -188,9 +230,11 @@ export function idleSources(heads: number, sourceTp: number, targetTp: number, t
 
 /** The inverse of {@link sourceRanks}: the target ranks that rank `sourceRank` serves. */
 export function targetRanks(heads: number, sourceTp: number, targetTp: number, sourceRank: number): number[] {
-  const ranks: number[] = [];
-  for (let rank = 0; rank < targetTp; rank++) {
-    if (sourceRanks(heads, sourceTp, targetTp, rank).includes(sourceRank)) ranks.push(rank);
-  }
-  return ranks;
+  const [first, end] = holdersOf(heads, targetTp, headsOfRank(heads, sourceTp, sourceRank));
+  const copies = copiesOf(heads, sourceTp);
+  // Of the ranks that want its heads, those whose turn falls on this copy of them.
+  const turn = (((sourceRank - first) % copies) + copies) % copies;
+  return Array.from({ length: Math.max(0, Math.ceil((end - first - turn) / copies)) }, (_, round) => {
+    return first + turn + round * copies;
+  });
 }

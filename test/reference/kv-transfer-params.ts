@@ -1,4 +1,4 @@
-import { isIndex } from '../../src/base/checks.ts';
+import { isIndex, requireWhole } from '../../src/base/checks.ts';
 import { UsageError } from '../../src/base/failure.ts';
 import type { BlockId, Mode, Role } from '../../src/base/topology.ts';
 import type { Leg } from '../../src/wire/messages.ts';
@@ -11,7 +11,6 @@ import {
   trimBlanks,
   type ZmqAddress,
 } from './addresses.ts';
-import { requireWhole } from './checks.ts';
 import { holdsAddresses, peerOfRequest } from './request-id.ts';
 
 /**
