@@ -9,7 +9,7 @@
 
 /** One named piece of content of every (unit, head): the K vector, the V vector, a scale. */
 export interface PartView {
-  /** 'k', 'v', 'latent', 'rope', 'scale', 'kScale', 'vScale', 'index', 'conv', 'ssm', 'state'. */
+  /** 'k', 'v', 'latent', 'rope', 'scale', 'kScale', 'vScale', 'index', 'row', 'conv', 'ssm', 'state'. */
   readonly name: string;
   /** Index of the registered region at its rank that holds the part. */
   readonly region: number;

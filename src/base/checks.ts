@@ -7,6 +7,11 @@ export function isIndex(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0;
 }
 
+/** The same without -0, which equals 0 and is written otherwise: what a caller's list names or counts. */
+export function isCount(value: unknown): value is number {
+  return isIndex(value) && !Object.is(value, -0);
+}
+
 /**
  * The value, if it is a whole number from `least` to `most`; `what` names it in the refusal.
  * @throws UsageError with the given code otherwise.

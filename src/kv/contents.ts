@@ -97,14 +97,23 @@ export function nvfp4(cell: CellShape): Contents {
 
 /** States of a recurrent layer, one after the other in their slot. */
 export function states(cell: CellShape, list: readonly Content[]): Contents {
-  return inline(cell, list);
+  const { rows, form } = inline(cell, list);
+  return { rows, form: form + OF_ONE_RANK };
+}
+
+/** The same, of which only the size is known. */
+export function opaqueState(cell: CellShape, bytes: number): Contents {
+  return states(cell, [{ name: 'state', bytes }]);
 }
 
 /** A row that only its owner can take apart, with `heads` heads from `headFirst` on in it. */
 export function opaque(cell: CellShape, bytes: number, headFirst: number, heads: number): Contents {
-  const form = formOf(cell, `state${bytes}`);
-  return { rows: [[{ name: 'state', bytes }]], form: heads > 1 ? form + tiedHeads(headFirst, heads) : form };
+  const form = formOf(cell, `row${bytes}`);
+  return { rows: [[{ name: 'row', bytes }]], form: heads > 1 ? form + tiedHeads(headFirst, heads) : form };
 }
+
+/** Ends the form of a state of a TP rank, which nobody can split or join. */
+export const OF_ONE_RANK = ' of one TP rank';
 
 /** In a form: heads that lie in one piece and cannot be taken apart; refusal.ts knows the words. */
 export function tiedHeads(headFirst: number, heads: number): string {

@@ -1,4 +1,5 @@
 import { type ContextView, type LayerView, type PartView, WHOLE_CONTEXT } from '../base/cache-view.ts';
+import { requireWhole } from '../base/checks.ts';
 import { UsageError } from '../base/failure.ts';
 import {
   bytesOf,
@@ -13,6 +14,7 @@ import {
   sparseIndex,
   states,
 } from './contents.ts';
+import { faultOf } from './soundness.ts';
 import { layerOf, partsOf, rowBytesOf, tensorLayer } from './tensors.ts';
 import { denseStrides } from './view.ts';
 
@@ -135,12 +137,49 @@ export function layoutByName(name: LayoutName, shape: LayoutShape): LayerView[] 
     headFirst,
     headCount,
   };
-  return Array.from({ length: layerCount }, (_, index) => {
+  const views = Array.from({ length: layerCount }, (_, index) => {
     const place = { region, base: base + index * step, pageUnits };
     const view = tensorLayer({ ...frame, layer: layerFirst + index }, contents, tensorStrides, place);
     const parts = view.parts.map((part, at) => inRegion(layout, shape, part, index, at, step));
     return shape.headScales ? withHeadScales(view, parts, layout, shape, index) : { ...view, parts };
   });
+  // Of all layers the last one lies furthest on.
+  const fault = views.length === 0 ? '' : faultOf(views.at(-1)!, 'of this shape');
+  if (fault !== '') throw new UsageError('LAYOUT-SHAPE', `${name}: ${fault}`);
+  return views;
+}
+
+/** No model has more layers; each takes some hundred bytes of views. */
+const LAYERS_MAX = 8192;
+/** No size of a cache's axis is larger. */
+const SIZE_MAX = 2 ** 32;
+
+/** The least and most that each number of a shape may be. */
+const SHAPE_NUMBERS: { readonly [field in keyof LayoutShape]?: readonly [number, number] } = {
+  layerFirst: [0, SIZE_MAX],
+  layerCount: [0, LAYERS_MAX],
+  blockCount: [0, SIZE_MAX],
+  blockTokens: [1, SIZE_MAX],
+  kernelTokens: [1, SIZE_MAX],
+  headFirst: [0, SIZE_MAX],
+  headCount: [0, SIZE_MAX],
+  headSize: [0, SIZE_MAX],
+  headSizeV: [0, SIZE_MAX],
+  elementBytes: [1, SIZE_MAX],
+  slotBytes: [0, SIZE_MAX],
+  group: [0, SIZE_MAX],
+  region: [0, SIZE_MAX],
+  base: [0, Number.MAX_SAFE_INTEGER],
+};
+
+/** Whether every number of the shape that is there is one. */
+function requireNumbers(name: LayoutName, shape: LayoutShape): void {
+  for (const [field, [least, most]] of Object.entries(SHAPE_NUMBERS)) {
+    const value = shape[field as keyof LayoutShape];
+    if (value !== undefined) requireWhole(value, least, most, 'LAYOUT-SHAPE', `${name}: ${field}`);
+  }
+  for (const state of shape.states ?? [])
+    requireWhole(state.bytes, 1, SIZE_MAX, 'LAYOUT-SHAPE', `${name}: bytes of ${state.name}`);
 }
 
 function checkShape(name: LayoutName, layout: Layout, shape: LayoutShape, kernelTokens: number): void {
@@ -148,6 +187,7 @@ function checkShape(name: LayoutName, layout: Layout, shape: LayoutShape, kernel
   const refuse = (cause: string): never => {
     throw new UsageError('LAYOUT-SHAPE', `${name}: ${cause}`);
   };
+  requireNumbers(name, shape);
   if (blockTokens % kernelTokens !== 0)
     refuse(`a block of ${blockTokens} tokens is no whole number of pages of ${kernelTokens}`);
   if (!layout.order.includes('H') && headCount !== 1) refuse(`one head only, not ${headCount}`);
@@ -205,7 +245,10 @@ function withHeadScales(
   index: number,
 ): LayerView {
   const { pageUnits } = parts[0]!;
-  const names = parts.some(({ name }) => name === 'k') ? ['kScale', 'vScale'] : ['rowScale'];
+  const has = (wanted: string): boolean => parts.some(({ name }) => name === wanted);
+  // NVFP4 has scales of these names in its rows already.
+  const own = has('kScale') ? ['kHeadScale', 'vHeadScale'] : ['kScale', 'vScale'];
+  const names = has('k') ? own : ['rowScale'];
   const pages = (view.blockCount * view.blockUnits) / pageUnits;
   const sizes = { L: shape.layerCount, B: pages, K: names.length, H: view.headCount, N: pageUnits };
   const strides = denseStrides('LBKNH', sizes, SCALE_BYTES);

@@ -1,6 +1,16 @@
 import { type ContextView, type LayerView, WHOLE_CONTEXT } from '../base/cache-view.ts';
+import { requireWhole } from '../base/checks.ts';
 import { UsageError } from '../base/failure.ts';
-import { type Contents, keyAndValue, latent, opaque, packedKeyAndValue, tiedHeads } from './contents.ts';
+import {
+  type Contents,
+  keyAndValue,
+  latent,
+  opaque,
+  opaqueState,
+  packedKeyAndValue,
+  tiedHeads,
+} from './contents.ts';
+import { faultOf } from './soundness.ts';
 import { type LayerFrame, rowBytesOf, type TensorStrides, tensorLayer } from './tensors.ts';
 
 /** A cache tensor as an engine registers it: sizes and strides in elements, axis by axis. */
@@ -56,6 +66,7 @@ export function parseTensor(
 ): LayerView {
   if (spec === undefined)
     throw new UsageError('LAYOUT-SPEC-MISSING', `layer ${site.layer} has no specification`);
+  requireNumbers(tensor, spec);
   const named = spec.axes ?? axesOf(tensor, spec);
   const { unitTokens = 1 } = spec;
   const blockUnits = spec.blockTokens / unitTokens;
@@ -80,9 +91,31 @@ export function parseTensor(
   };
   const { layer, group, headFirst, context = WHOLE_CONTEXT } = site;
   const frame = { layer, group, blockCount: page.size / pages, headFirst, context };
-  if (tied) return wholePages(frame, contents, strides, [tokens, heads], pages, site);
-  const split = { ...frame, blockUnits, unitTokens, headCount: heads.size };
-  return tensorLayer(split, contents, strides, { ...site, pageUnits: tokens.size });
+  const view = tied
+    ? wholePages(frame, contents, strides, [tokens, heads], pages, site)
+    : tensorLayer({ ...frame, blockUnits, unitTokens, headCount: heads.size }, contents, strides, {
+        ...site,
+        pageUnits: tokens.size,
+      });
+  const fault = faultOf(view, 'of this tensor');
+  if (fault !== '') throw new UsageError('LAYOUT-UNSUPPORTED', `layer ${layer}: ${fault}`);
+  return view;
+}
+
+const SPEC_NUMBERS = ['blockTokens', 'unitTokens', 'rowBytes', 'heads', 'headSize', 'headSizeV'] as const;
+
+/** @throws UsageError LAYOUT-UNSUPPORTED when a number is none, or there is not one stride for each size. */
+function requireNumbers({ shape, stride, elementBytes }: CacheTensor, spec: CacheSpec): void {
+  const check = (value: unknown, least: number, what: string): void => {
+    requireWhole(value, least, Number.MAX_SAFE_INTEGER, 'LAYOUT-UNSUPPORTED', what);
+  };
+  if (shape.length !== stride.length)
+    throw new UsageError('LAYOUT-UNSUPPORTED', `${shape.length} sizes and ${stride.length} strides`);
+  for (const size of shape) check(size, 0, 'a size of the tensor');
+  for (const step of stride) check(step, 0, 'a stride of the tensor');
+  check(elementBytes, 1, 'the size of an element');
+  for (const field of SPEC_NUMBERS)
+    if (spec[field] !== undefined) check(spec[field], field === 'headSizeV' ? 0 : 1, field);
 }
 
 /** Heads that cannot be told from tokens: a page is one unit of one piece, and moves whole. */
@@ -192,6 +225,7 @@ function contentsOf(tensor: CacheTensor, spec: CacheSpec, axes: string, site: Te
   if (spec.rowBytes !== undefined || (spec.latent && headSize === undefined)) {
     const bytes = spec.rowBytes ?? size * elementBytes;
     if (bytes !== size * elementBytes) return refuse(bytes / elementBytes);
+    if (spec.unitTokens === spec.blockTokens) return opaqueState(cell, bytes);
     return opaque(cell, bytes, site.headFirst, spec.latent ? 1 : (spec.heads ?? 1));
   }
   if (spec.latent) {

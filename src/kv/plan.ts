@@ -1,5 +1,7 @@
-import { type LayerView, listedUnitsOf, type PartView } from '../base/cache-view.ts';
+import { type LayerView, listedTokensOf, listedUnitsOf, type PartView } from '../base/cache-view.ts';
+import { isCount } from '../base/checks.ts';
 import { UsageError } from '../base/failure.ts';
+import { refusalOf } from './refusal.ts';
 import { sharedStretches } from './shares.ts';
 
 /**
@@ -59,7 +61,8 @@ export function planUnits(local: UnitSide, remote: UnitSide, from: number, to: n
 
 /**
  * The same for the tokens [tokenFrom, tokenTo), rounded outward to units.
- * @throws UsageError PLAN-RANGE as planPart, and for layers of unequal units.
+ * @throws UsageError PLAN-RANGE as planPart, for a token or list that begins nowhere, and for layers of unequal units;
+ *   PLAN-REFUSED with the cause when the layers cannot be joined; PLAN-SIZE.
  */
 export function planLayer(
   local: LayerSide,
@@ -70,19 +73,24 @@ export function planLayer(
 ): void {
   requireTokens(tokenFrom, tokenTo, local.firstToken, remote.firstToken);
   const { unitTokens } = local.layer;
+  const [here, there] = [inUnits(local, unitTokens), inUnits(remote, unitTokens)];
+  const cause = refusalOf(local.layer, remote.layer);
+  if (cause !== '') throw new UsageError('PLAN-REFUSED', cause);
   const from = Math.floor(tokenFrom / unitTokens);
   const to = tokenTo > tokenFrom ? Math.ceil(tokenTo / unitTokens) : from;
-  planUnits(inUnits(local, unitTokens), inUnits(remote, unitTokens), from, to, runs);
+  planUnits(here, there, from, to, runs);
 }
 
-/** @throws UsageError PLAN-RANGE when the side cannot be counted in units of so many tokens. */
+/** @throws UsageError PLAN-RANGE when the side is not counted in units of so many tokens or begins within a block. */
 export function inUnits({ layer, blocks, firstToken }: LayerSide, unitTokens: number): UnitSide {
-  const firstUnit = firstToken / unitTokens;
   if (layer.unitTokens !== unitTokens)
     throw new UsageError('PLAN-RANGE', `a unit of ${layer.unitTokens} tokens meets one of ${unitTokens}`);
-  if (!Number.isInteger(firstUnit))
-    throw new UsageError('PLAN-RANGE', `token ${firstToken} begins no unit of ${unitTokens} tokens`);
-  return { layer, blocks, firstUnit };
+  if (firstToken % listedTokensOf(layer) !== 0)
+    throw new UsageError(
+      'PLAN-RANGE',
+      `token ${firstToken} begins no block of ${listedTokensOf(layer)} tokens`,
+    );
+  return { layer, blocks, firstUnit: firstToken / unitTokens };
 }
 
 /** Whether the two parts of a layer lie alike, the first one first. */
@@ -114,6 +122,33 @@ function planPair(
   walk(local, here[0]!, remote, first, axis, from, to, runs);
 }
 
+/** Rows of one plan, some 200 MB of them. */
+const ROWS_MAX = 2 ** 23;
+/** Cells that one walk looks at: some ten seconds of them. */
+const CELLS_MAX = 2 ** 31;
+const LAST_ROW = 3 * (ROWS_MAX - 1);
+
+/** @throws UsageError PLAN-SIZE when a plan has more rows than are kept. */
+export function requireRoom(rows: number): void {
+  if (rows > ROWS_MAX)
+    throw new UsageError('PLAN-SIZE', `more than ${ROWS_MAX} runs: move fewer tokens at once`);
+}
+
+/** Cells of one unit that both layers hold. */
+export function cellsOfUnit(here: LayerView, there: LayerView): number {
+  const headTo = Math.min(here.headFirst + here.headCount, there.headFirst + there.headCount);
+  return here.parts.length * Math.max(0, headTo - Math.max(here.headFirst, there.headFirst));
+}
+
+/** @throws UsageError PLAN-SIZE when it would take too long to look at so many cells. */
+export function requireWork(cells: number): void {
+  if (cells > CELLS_MAX)
+    throw new UsageError(
+      'PLAN-SIZE',
+      `${cells} cells, at most ${CELLS_MAX} are planned: move fewer tokens at once`,
+    );
+}
+
 /** How often to step along an axis, and how far on either side. */
 interface Axis {
   readonly count: number;
@@ -139,6 +174,7 @@ function walk(
   const headFrom = Math.max(here.headFirst, there.headFirst);
   const headTo = Math.min(here.headFirst + here.headCount, there.headFirst + there.headCount);
   if (headFrom >= headTo || from >= to) return;
+  requireWork((headTo - headFrom) * parts.count * (to - from));
   // A list covers its range or does not, whoever holds which units of it.
   if (here.context.ranks > 1 || there.context.ranks > 1) {
     requireCover(local, from, to);
@@ -239,11 +275,6 @@ function placeOf(side: UnitSide, part: PartView, held: number): { room: number; 
   return { room: pageUnits - inPage, offset: part.base + page * part.blockStride + inPage * part.unitStride };
 }
 
-/** Whether it counts or names something: a whole number from 0 on, and not -0. */
-export function isCount(value: number | undefined): value is number {
-  return Number.isSafeInteger(value) && value! >= 0 && !Object.is(value, -0);
-}
-
 /** @throws UsageError PLAN-RANGE when a token position is none. */
 export function requireTokens(...tokens: readonly number[]): void {
   for (const token of tokens)
@@ -288,7 +319,10 @@ function addCells(
           runs[last]! + runs[last + 2]! === local &&
           runs[last + 1]! + runs[last + 2]! === remote;
         if (isNext) runs[last + 2]! += cellBytes;
-        else runs.push(local, remote, cellBytes);
+        else {
+          if (last >= LAST_ROW) requireRoom(ROWS_MAX + 1);
+          runs.push(local, remote, cellBytes);
+        }
       }
     }
   }

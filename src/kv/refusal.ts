@@ -1,22 +1,31 @@
 import type { LayerView, PartView } from '../base/cache-view.ts';
-
-/** No instance has more ranks than a host has ports. */
-const RANKS_MAX = 65_535;
+import { OF_ONE_RANK } from './contents.ts';
+import { faultOf } from './soundness.ts';
 
 /** Words of a form that make it unfit for a transfer: the scale changes with every step and lies in no cache. */
 export const DYNAMIC_SCALE = 'dynamic per-tensor scale';
 
 /** In a form: heads that are interleaved in one unit and cannot be taken apart. */
-export const TIED = / heads (\d+) to (\d+) interleaved$/;
+const TIED = / heads (\d+) to (\d+) interleaved$/;
 
-/** Parts whose bytes belong to one TP size: a recurrent state is neither split nor joined. All others go by heads. */
-const NEVER_RESHARDED: ReadonlySet<string> = new Set(['conv', 'ssm']);
+/** Parts of recurrent layers, in views whose form does not say what they are. */
+const STATE_PARTS: ReadonlySet<string> = new Set(['conv', 'ssm']);
+
+/** Whether the rows are a state that nobody can split or join: between engines it goes from a TP rank to its equal. */
+export function isOfOneRank({ form, parts }: LayerView): boolean {
+  return form.endsWith(OF_ONE_RANK) || parts.some(({ name }) => STATE_PARTS.has(name));
+}
+
+/** A form without the heads that it ties. */
+export function contentOf(form: string): string {
+  return form.replace(TIED, '');
+}
 
 /** Why a cache cannot go from so many TP ranks to so many others, or ''. */
-export function reshardRefusal({ layer, parts }: LayerView, sourceTp: number, targetTp: number): string {
-  const part = parts.find(({ name }) => NEVER_RESHARDED.has(name));
-  if (part === undefined || sourceTp === targetTp) return '';
-  return `layer ${layer}: the state ${part.name} of ${sourceTp} TP ranks cannot be resharded to ${targetTp}`;
+export function reshardRefusal(view: LayerView, sourceTp: number, targetTp: number): string {
+  if (sourceTp === targetTp || !isOfOneRank(view)) return '';
+  const names = view.parts.map(({ name }) => name).join(' and ');
+  return `layer ${view.layer}: the state ${names} of ${sourceTp} TP ranks cannot be resharded to ${targetTp}`;
 }
 
 /**
@@ -33,18 +42,9 @@ export function refusalOf(local: LayerView, remote: LayerView): string {
   return cause === '' ? '' : `layer ${local.layer}: ${cause}`;
 }
 
-function unsoundness({ form, parts, blockUnits, context }: LayerView, where: string): string {
-  if (form.includes(DYNAMIC_SCALE)) return `a ${DYNAMIC_SCALE} ${where} is not in the cache`;
-  for (const { pageUnits } of parts) {
-    if (blockUnits % pageUnits !== 0)
-      return `a block of ${blockUnits} units ${where} is no whole number of pages of ${pageUnits}`;
-  }
-  const { ranks, rank, interleaveUnits } = context;
-  if (!(rank >= 0 && rank < ranks && ranks <= RANKS_MAX))
-    return `context rank ${rank} of ${ranks} ${where} is none`;
-  if (blockUnits % interleaveUnits !== 0)
-    return `a block of ${blockUnits} units ${where} is no whole number of interleaves of ${interleaveUnits}`;
-  return '';
+function unsoundness(view: LayerView, where: string): string {
+  if (view.form.includes(DYNAMIC_SCALE)) return `a ${DYNAMIC_SCALE} ${where} is not in the cache`;
+  return faultOf(view, where);
 }
 
 function partRefusal({ parts }: LayerView, remote: LayerView): string {
@@ -55,8 +55,8 @@ function partRefusal({ parts }: LayerView, remote: LayerView): string {
       return `a unit of part ${name} has ${bytes} bytes here and ${peer.bytes} bytes at the peer`;
   }
   if (parts.length === remote.parts.length) return '';
-  const more = remote.parts.find(({ name }) => !parts.some((part) => part.name === name));
-  return more === undefined ? 'two parts have one name' : `part ${more.name} is missing here`;
+  const more = remote.parts.find(({ name }) => !parts.some((part) => part.name === name))!;
+  return `part ${more.name} is missing here`;
 }
 
 function partOf({ parts }: LayerView, wanted: string): PartView | undefined {
@@ -71,7 +71,7 @@ function unitRefusal(local: LayerView, remote: LayerView): string {
 }
 
 function formRefusal(local: LayerView, remote: LayerView): string {
-  if (local.form === remote.form) return '';
+  if (local.form === remote.form) return rankRefusal(local, remote);
   const tied = TIED.exec(local.form);
   const tiedThere = TIED.exec(remote.form);
   if (
@@ -81,4 +81,10 @@ function formRefusal(local: LayerView, remote: LayerView): string {
   )
     return `heads are split over a shuffled unit: heads ${tied[1]} to ${tied[2]} here, ${tiedThere[1]} to ${tiedThere[2]} at the peer`;
   return `the form is '${local.form}' here and '${remote.form}' at the peer`;
+}
+
+function rankRefusal(local: LayerView, remote: LayerView): string {
+  if (!isOfOneRank(local)) return '';
+  const isSame = local.headFirst === remote.headFirst && local.headCount === remote.headCount;
+  return isSame ? '' : `a state of rank ${local.headFirst} here, of rank ${remote.headFirst} at the peer`;
 }

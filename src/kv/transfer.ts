@@ -1,23 +1,36 @@
-import { type LayerView, listedTokensOf, type PartView } from '../base/cache-view.ts';
+import type { LayerView, PartView } from '../base/cache-view.ts';
+import { isCount } from '../base/checks.ts';
 import { UsageError } from '../base/failure.ts';
 import { mergeRows } from './merge.ts';
-import { inUnits, isCount, type LayerSide, planPart, planUnits, requireTokens } from './plan.ts';
-import { refusalOf, reshardRefusal, TIED } from './refusal.ts';
+import {
+  ambiguity,
+  type CachesByLayer,
+  cachesByLayer,
+  type EngineSide,
+  grouped,
+  type Holder,
+  headHolders,
+  noPeers,
+  type Peers,
+  peersBetween,
+  servers,
+} from './pairing.ts';
+import {
+  cellsOfUnit,
+  inUnits,
+  type LayerSide,
+  planPart,
+  planUnits,
+  requireRoom,
+  requireTokens,
+  requireWork,
+} from './plan.ts';
+import { contentOf, isOfOneRank, refusalOf, reshardRefusal } from './refusal.ts';
 import { contextsMeet } from './shares.ts';
+import { faultOf } from './soundness.ts';
+import { RANKS_MAX } from './view.ts';
 
-/** One rank's caches. Which layers and heads it holds is read off its views: a PP range is not computed. */
-export interface RankSide {
-  readonly tpRank: number;
-  readonly layers: readonly LayerView[];
-}
-
-export interface EngineSide {
-  /** KV heads of the model. */
-  readonly heads: number;
-  /** Ranks of a stage, those of its context groups included. */
-  readonly tpSize: number;
-  readonly ranks: readonly RankSide[];
-}
+export type { EngineSide, RankSide } from './pairing.ts';
 
 /** Two ranks that exchange something: indices of ranks, and the layers with the views of both. */
 export interface RankPair {
@@ -61,100 +74,20 @@ export interface RankTransfer {
  * once. Of the ranks that hold copies of the same heads and units one serves a target, spread by the target's own rank. Source: layouts.md 7.6, 7.8.
  */
 export function planRanks(source: EngineSide, target: EngineSide): RankPair[] {
-  const pairing = pairingOf(source, target);
-  return target.ranks.flatMap((rank, targetIndex) => {
+  const peers = peersBetween(cachesByLayer(source), cachesByLayer(target));
+  return target.ranks.flatMap(({ tpRank, layers }, targetIndex) => {
     const layersFrom = new Map<number, { source: LayerView; target: LayerView }[]>();
-    for (const view of rank.layers) {
-      for (const found of sourcesOf(source, view, rank.tpRank, pairing)) {
-        const layers = layersFrom.get(found.rank) ?? [];
-        layers.push({ source: found.view, target: view });
-        layersFrom.set(found.rank, layers);
+    for (const view of layers) {
+      for (const found of servers(headHolders(peers(view), view, tpRank), view, tpRank)) {
+        const pairs = layersFrom.get(found.rank) ?? [];
+        pairs.push({ source: found.view, target: view });
+        layersFrom.set(found.rank, pairs);
       }
     }
     return [...layersFrom.entries()]
       .sort(([a], [b]) => a - b)
-      .map(([sourceIndex, layers]) => ({ source: sourceIndex, target: targetIndex, layers }));
+      .map(([sourceIndex, pairs]) => ({ source: sourceIndex, target: targetIndex, layers: pairs }));
   });
-}
-
-/** The caches that have one layer number on either side: their forms, and the groups of each form. */
-type Pairing = ReadonlyMap<string, ReadonlySet<string>>;
-
-function pairingOf(source: EngineSide, target: EngineSide): Pairing {
-  const seen = new Map<string, Set<string>>();
-  const note = (key: string, value: string): void => {
-    const values = seen.get(key);
-    if (values === undefined) seen.set(key, new Set([value]));
-    else values.add(value);
-  };
-  for (const [side, { ranks }] of [source, target].entries()) {
-    for (const { layer, group, form } of ranks.flatMap(({ layers }) => layers)) {
-      const content = contentOf(form);
-      note(`${layer} ${content}`, `${side} ${group}`);
-      note(`${layer}`, `${side} ${group} ${content}`);
-    }
-  }
-  return seen;
-}
-
-/**
- * Whether the target's cache is filled from this one: the form tells caches of one layer apart, then the group. Where a
- * layer has one cache on either side these two are one another's, and whether they fit is for refusalOf.
- */
-function isPeer(held: LayerView, wanted: LayerView, pairing: Pairing): boolean {
-  if (held.layer !== wanted.layer) return false;
-  if (pairing.get(`${wanted.layer}`)!.size <= 2 && isOnBoth(pairing.get(`${wanted.layer}`)!)) return true;
-  const content = contentOf(wanted.form);
-  if (contentOf(held.form) !== content) return false;
-  const groups = pairing.get(`${wanted.layer} ${content}`)!;
-  return held.group === wanted.group || (groups.size === 2 && isOnBoth(groups));
-}
-
-/** A form without the heads that it ties. */
-function contentOf(form: string): string {
-  return form.replace(TIED, '');
-}
-
-function isOnBoth(sides: ReadonlySet<string>): boolean {
-  return new Set([...sides].map((side) => side[0])).size === 2;
-}
-
-interface Holder {
-  readonly rank: number;
-  readonly view: LayerView;
-}
-
-/** One holder of each share of the view's heads and units. */
-function sourcesOf(source: EngineSide, wanted: LayerView, targetTpRank: number, pairing: Pairing): Holder[] {
-  const holders = headHoldersOf(source, wanted, pairing).filter(({ view }) =>
-    contextsMeet(view.context, wanted.context),
-  );
-  const shares = grouped(holders, ({ view: { headFirst, context } }) => {
-    return `${headFirst} ${context.rank} ${context.ranks} ${context.interleaveUnits}`;
-  });
-  return shares.map((copies) => copies[targetTpRank % copies.length]!);
-}
-
-/** All ranks that hold some of the view's heads. */
-function headHoldersOf(source: EngineSide, wanted: LayerView, pairing: Pairing): Holder[] {
-  return source.ranks.flatMap(({ layers }, rank) => {
-    const view = layers.find((held) => isPeer(held, wanted, pairing));
-    return view !== undefined && headsMeet(view, wanted) ? [{ rank, view }] : [];
-  });
-}
-
-function grouped<Item>(items: readonly Item[], keyOf: (item: Item) => string): Item[][] {
-  const groups = new Map<string, Item[]>();
-  for (const item of items) {
-    const group = groups.get(keyOf(item));
-    if (group === undefined) groups.set(keyOf(item), [item]);
-    else group.push(item);
-  }
-  return [...groups.values()];
-}
-
-function headsMeet(a: LayerView, b: LayerView): boolean {
-  return a.headFirst < b.headFirst + b.headCount && b.headFirst < a.headFirst + a.headCount;
 }
 
 /**
@@ -162,32 +95,37 @@ function headsMeet(a: LayerView, b: LayerView): boolean {
  * it can be joined with. Source: layouts.md 7.9, 7.10.
  */
 export function refusalOfEngines(source: EngineSide, target: EngineSide): string {
-  const cause = splitRefusal(source) || splitRefusal(target);
+  const cause =
+    engineFault(source, 'of the source') ||
+    engineFault(target, 'of the target') ||
+    splitRefusal(source) ||
+    splitRefusal(target);
   if (cause !== '') return cause;
   if (source.heads !== target.heads)
     return `${source.heads} KV heads at the source, ${target.heads} at the target`;
-  const pairing = pairingOf(source, target);
-  const ambiguous = ambiguity(source) || ambiguity(target);
-  if (ambiguous !== '') return ambiguous;
+  const held = cachesByLayer(source);
+  const peers = peersBetween(held, cachesByLayer(target));
   for (const { tpRank, layers } of target.ranks) {
+    const cause = rankAmbiguity(layers);
+    if (cause !== '') return cause;
     for (const view of layers) {
       const cause =
-        reshardRefusal(view, source.tpSize, target.tpSize) || layerRefusal(source, view, tpRank, pairing);
+        reshardRefusal(view, source.tpSize, target.tpSize) || layerRefusal(held, peers, view, tpRank);
       if (cause !== '') return cause;
     }
   }
   return '';
 }
 
-/** Two caches of a rank that nothing tells apart. */
-function ambiguity({ ranks }: EngineSide): string {
-  for (const { layers } of ranks) {
-    const seen = new Set<string>();
-    for (const { layer, group, form } of layers) {
-      const key = `${layer} ${group} ${contentOf(form)}`;
-      if (seen.has(key))
-        return `layer ${layer}: two caches of group ${group} have the form '${form}' on one rank`;
-      seen.add(key);
+/** What makes no sense whatever the peer is. */
+function engineFault({ heads, tpSize, ranks }: EngineSide, whose: string): string {
+  if (!isCount(heads) || heads < 1) return `${heads} KV heads ${whose} are no number of heads`;
+  if (!isCount(tpSize) || tpSize < 1 || tpSize > RANKS_MAX) return `TP size ${tpSize} ${whose} is none`;
+  for (const { tpRank, layers } of ranks) {
+    if (!isCount(tpRank) || tpRank >= tpSize) return `TP rank ${tpRank} of ${tpSize} ${whose} is none`;
+    for (const view of layers) {
+      const fault = faultOf(view, whose);
+      if (fault !== '') return `layer ${view.layer}: ${fault}`;
     }
   }
   return '';
@@ -195,7 +133,8 @@ function ambiguity({ ranks }: EngineSide): string {
 
 /** Heads go over what context groups leave of the TP ranks. */
 function splitRefusal({ heads, tpSize, ranks }: EngineSide): string {
-  const groups = new Set(ranks.flatMap(({ layers }) => layers.map(({ context }) => context.ranks)));
+  const split = ranks.flatMap(({ layers }) => layers.filter((view) => !isOfOneRank(view)));
+  const groups = new Set(split.map(({ context }) => context.ranks));
   for (const size of groups.size === 0 ? [1] : groups) {
     if (tpSize % size !== 0) return `${tpSize} TP ranks are no whole number of context groups of ${size}`;
     const split = tpSize / size;
@@ -205,27 +144,47 @@ function splitRefusal({ heads, tpSize, ranks }: EngineSide): string {
   return '';
 }
 
-function layerRefusal(source: EngineSide, view: LayerView, tpRank: number, pairing: Pairing): string {
-  if (headHoldersOf(source, view, pairing).length === 0) {
-    const held = source.ranks.flatMap(({ layers }) => layers).find((other) => isPeer(other, view, pairing));
-    if (held === undefined) return `layer ${view.layer} is held by no rank of the source`;
-    // Whoever holds other heads only may still differ in what matters more.
-    return refusalOf(held, view) || headsMissing(view, 0);
-  }
-  for (const holder of sourcesOf(source, view, tpRank, pairing)) {
-    const cause = refusalOf(holder.view, view);
+function rankAmbiguity(layers: readonly LayerView[]): string {
+  const caches = grouped(layers, ({ layer, group, form }) => `${layer} ${group} ${contentOf(form)}`);
+  for (const views of caches) {
+    const cause = ambiguity(views);
     if (cause !== '') return cause;
   }
+  return '';
+}
+
+function layerRefusal(held: CachesByLayer, peers: Peers, view: LayerView, tpRank: number): string {
+  const caches = peers(view);
+  if (caches.length === 0) return noPeers(view, held.get(view.layer) ?? []);
+  const holders = headHolders(caches, view, tpRank);
+  // Whoever holds other heads only may still differ in what matters more.
+  if (holders.length === 0) return refusalOf(caches[0]!.view, view) || headsMissing(view, 0);
+  for (const { view: served } of servers(holders, view, tpRank)) {
+    const cause = refusalOf(served, view);
+    if (cause !== '') return cause;
+  }
+  for (const ofRank of grouped(holders, ({ rank }) => rank)) {
+    const cause = ambiguity(ofRank.map((holder) => holder.view));
+    if (cause !== '') return cause;
+  }
+  return coverRefusal(holders, view);
+}
+
+/** Why the heads that are held are not all of the view's, each once, or ''. */
+function coverRefusal(holders: readonly Holder[], view: LayerView): string {
+  const slices = grouped(holders, (holder) => holder.view.headFirst);
+  slices.sort((a, b) => a[0]!.view.headFirst - b[0]!.view.headFirst);
   const end = view.headFirst + view.headCount;
-  let got = 0;
-  for (const holders of grouped(
-    headHoldersOf(source, view, pairing),
-    (holder) => `${holder.view.headFirst}`,
-  )) {
-    const cause = contextRefusal(holders, view);
+  let [next, got] = [view.headFirst, 0];
+  for (const slice of slices) {
+    const { headFirst, headCount } = slice[0]!.view;
+    const isUneven = slice.some((holder) => holder.view.headCount !== headCount);
+    if (isUneven || (headFirst < next && slice !== slices[0]))
+      return `layer ${view.layer}: the ranks of the source share its heads in unequal ways`;
+    const cause = contextRefusal(slice, view);
     if (cause !== '') return cause;
-    const { headFirst, headCount } = holders[0]!.view;
     got += Math.min(end, headFirst + headCount) - Math.max(view.headFirst, headFirst);
+    next = headFirst + headCount;
   }
   return got === view.headCount ? '' : headsMissing(view, got);
 }
@@ -253,8 +212,8 @@ function headsMissing({ layer, headCount }: LayerView, got: number): string {
 /**
  * All that moves for one request: for every pair of ranks and of their regions the runs, ready to be posted. The range
  * of a group begins no earlier than its target's list: what lies before is there already.
- * @throws UsageError PLAN-RANGE when lists do not cover the range or begin within a block, name blocks that are not there, or a block of the
- *   target twice; PLAN-REFUSED with the cause when the engines do not fit together.
+ * @throws UsageError PLAN-RANGE when lists do not cover the range or begin within a block, name blocks that are not there,
+ *   or bytes of the target twice; PLAN-REFUSED with the cause when the engines do not fit together; PLAN-SIZE.
  */
 export function planTransfer(transfer: Transfer): RankTransfer[] {
   const isWrite = transfer.operation === 'write';
@@ -262,11 +221,15 @@ export function planTransfer(transfer: Transfer): RankTransfer[] {
   const [source, target] = isWrite ? [local, remote] : [remote, local];
   const cause = refusalOfEngines(source, target);
   if (cause !== '') throw new UsageError('PLAN-REFUSED', cause);
+  requireTokens(transfer.tokenFrom, transfer.tokenTo);
+  requireLists(local, transfer.localBlocks);
+  requireLists(remote, transfer.remoteBlocks);
   const targetBlocks = isWrite ? transfer.remoteBlocks : transfer.localBlocks;
   for (const group of targetBlocks) refuseTwice(group.blocks);
-  requireTokens(transfer.tokenFrom, transfer.tokenTo);
-  for (const group of [...transfer.localBlocks, ...transfer.remoteBlocks]) requireIds(group);
-  const planned = planRanks(source, target).flatMap((pair) => {
+  const pairs = planRanks(source, target);
+  refuseMuchWork(pairs, transfer);
+  let rows = 0;
+  const planned = pairs.flatMap((pair) => {
     const [localRank, remoteRank] = isWrite ? [pair.source, pair.target] : [pair.target, pair.source];
     const buckets: Buckets = new Map();
     for (const layer of pair.layers) {
@@ -274,41 +237,66 @@ export function planTransfer(transfer: Transfer): RankTransfer[] {
       const range = { from: targetBlocks[layer.target.group]?.firstToken ?? 0, transfer };
       planPair(sideOf(here, transfer.localBlocks), sideOf(there, transfer.remoteBlocks), range, buckets);
     }
-    return [...buckets.values()]
-      .filter(({ runs }) => runs.length > 0)
-      .map(({ localRegion, remoteRegion, runs }) => {
-        return { localRank, remoteRank, localRegion, remoteRegion, runs: mergeRows(runs) };
-      });
+    const moved: RankTransfer[] = [];
+    for (const { localRegion, remoteRegion, runs } of buckets.values()) {
+      if (runs.length === 0) continue;
+      moved.push({ localRank, remoteRank, localRegion, remoteRegion, runs: mergeRows(runs) });
+      rows += moved.at(-1)!.runs.length / 3;
+      requireRoom(rows);
+    }
+    return moved;
   });
   refuseOverlap(planned, isWrite);
   return planned;
 }
 
-function requireIds({ blocks, firstToken }: GroupBlocks): void {
-  requireTokens(firstToken);
-  for (const block of blocks)
-    if (!isCount(block)) throw new UsageError('PLAN-RANGE', `block ${block} is no whole number from 0 on`);
+/** @throws UsageError PLAN-RANGE when a list begins nowhere or names what is no block of its group's caches. */
+function requireLists({ ranks }: EngineSide, groups: readonly GroupBlocks[]): void {
+  const counts = new Map<number, number>();
+  for (const { layers } of ranks)
+    for (const { group, blockCount } of layers)
+      counts.set(group, Math.min(blockCount, counts.get(group) ?? blockCount));
+  groups.forEach(({ blocks, firstToken }, group) => {
+    requireTokens(firstToken);
+    const count = counts.get(group) ?? Number.POSITIVE_INFINITY;
+    for (const block of blocks)
+      if (!isCount(block) || block >= count)
+        throw new UsageError('PLAN-RANGE', `block ${block} of group ${group} is none of ${count}`);
+  });
 }
 
-/** Blocks of two groups over one region: bytes of the target that two runs would write. */
+/** @throws UsageError PLAN-SIZE, known before a row is made. */
+function refuseMuchWork(pairs: readonly RankPair[], { tokenFrom, tokenTo }: Transfer): void {
+  let cells = 0;
+  for (const { layers } of pairs)
+    for (const { source, target } of layers) {
+      const { unitTokens } = source;
+      const units = Math.max(0, Math.ceil(tokenTo / unitTokens) - Math.floor(tokenFrom / unitTokens));
+      cells += cellsOfUnit(source, target) * units;
+    }
+  requireWork(cells);
+}
+
+/** Blocks of two groups over one region, or caches that overlap: bytes of the target that two runs would write. */
 function refuseOverlap(planned: readonly RankTransfer[], isWrite: boolean): void {
   const byRegion = grouped(planned, ({ localRank, remoteRank, localRegion, remoteRegion }) =>
     isWrite ? `${remoteRank} ${remoteRegion}` : `${localRank} ${localRegion}`,
   );
   for (const transfers of byRegion) {
-    const ranges: { from: number; to: number }[] = [];
+    const count = transfers.reduce((sum, { runs }) => sum + runs.length / 3, 0);
+    const [starts, ends] = [new Float64Array(count), new Float64Array(count)];
+    let row = 0;
     for (const { runs } of transfers)
-      for (let i = 0; i < runs.length; i += 3) {
-        const from = runs[isWrite ? i + 1 : i]!;
-        ranges.push({ from, to: from + runs[i + 2]! });
+      for (let i = 0; i < runs.length; i += 3, row++) {
+        starts[row] = runs[isWrite ? i + 1 : i]!;
+        ends[row] = starts[row]! + runs[i + 2]!;
       }
-    ranges.sort((a, b) => a.from - b.from);
-    for (let i = 1; i < ranges.length; i++)
-      if (ranges[i]!.from < ranges[i - 1]!.to)
-        throw new UsageError(
-          'PLAN-RANGE',
-          `byte ${ranges[i]!.from} of a region of the target is listed twice`,
-        );
+    starts.sort();
+    ends.sort();
+    // Of rows apart, as many have ended where the next one starts as have started before it.
+    for (let i = 1; i < count; i++)
+      if (starts[i]! < ends[i - 1]!)
+        throw new UsageError('PLAN-RANGE', `byte ${starts[i]} of a region of the target is listed twice`);
   }
 }
 
@@ -327,11 +315,6 @@ function sideOf(layer: LayerView, groups: readonly GroupBlocks[]): LayerSide {
     throw new UsageError(
       'PLAN-RANGE',
       `layer ${layer.layer} is of group ${layer.group}, which has no blocks`,
-    );
-  if (group.firstToken % listedTokensOf(layer) !== 0)
-    throw new UsageError(
-      'PLAN-RANGE',
-      `token ${group.firstToken} begins no block of ${listedTokensOf(layer)} tokens`,
     );
   return { layer, ...group };
 }

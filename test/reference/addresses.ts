@@ -1,5 +1,5 @@
-import { UsageError } from '../../src/base/failure.ts';
 import { requireWhole } from '../../src/base/checks.ts';
+import { UsageError } from '../../src/base/failure.ts';
 
 /**
  * Where a rank can be reached, in the forms that the proxies and connectors of the `moriio` mode use. An instance tells

@@ -1,5 +1,5 @@
-import { UsageError } from '../../src/base/failure.ts';
 import { requireWhole } from '../../src/base/checks.ts';
+import { UsageError } from '../../src/base/failure.ts';
 
 /** `blocks[0]` holds the tokens from `firstToken`, a block border, on. */
 export interface TailSpan {

@@ -1,6 +1,6 @@
+import { requireWhole } from '../../src/base/checks.ts';
 import { UsageError } from '../../src/base/failure.ts';
 import { headsOfRank } from '../../src/kv/view.ts';
-import { requireWhole } from '../../src/base/checks.ts';
 
 /**
  * How the TP ranks of two engines find each other when all that is known is their sizes. The published connector knows

@@ -13,18 +13,19 @@ const CROSS_LAYER: readonly LayoutName[] = [
   'cross-layer-hnd',
 ];
 const UNIFIED = LAYOUT_NAMES.filter((name) => name.startsWith('unified-'));
-const FP8_LATENT: readonly LayoutName[] = ['mla-fp8', 'mla', 'sglang-mla'];
-const LATENT: readonly LayoutName[] = ['mla', 'sglang-mla', ...UNIFIED];
+const ONE_ROW: readonly LayoutName[] = ['mla-fp8', 'mla', 'sglang-mla'];
+const FP8_LATENT: readonly LayoutName[] = [...ONE_ROW, ...UNIFIED];
+const LATENT = FP8_LATENT.filter((name) => name !== 'mla-fp8');
 const NVFP4: readonly LayoutName[] = ['nvfp4'];
 
 /** States and side tensors hold no tokens' K and V. */
-const OTHER: readonly LayoutName[] = [...FP8_LATENT, ...NVFP4, 'sparse-index', 'mamba'];
+const OTHER: readonly LayoutName[] = [...ONE_ROW, ...NVFP4, 'sparse-index', 'mamba'];
 const GROUPED = LAYOUT_NAMES.filter((name) => !OTHER.includes(name));
 
 const USUAL: LayoutName = 'kv-first-hnd';
 
 /** Every layout that some model can have. */
-export const PLANNED_LAYOUTS: readonly LayoutName[] = [...GROUPED, ...FP8_LATENT, ...NVFP4];
+export const PLANNED_LAYOUTS: readonly LayoutName[] = [...GROUPED, ...ONE_ROW, ...NVFP4];
 
 export function isCrossLayer(layout: LayoutName): boolean {
   return CROSS_LAYER.includes(layout);

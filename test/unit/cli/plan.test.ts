@@ -101,6 +101,18 @@ describe('a latent cache', () => {
     expect(wider.totalBytes).toBe(8 * 4096 * 70_272);
   });
 
+  test.each(['bfloat16', 'fp8_ds_mla'] as const)(
+    'moves a latent row of %s between the layouts that hold it',
+    (dtype) => {
+      const report = planned('deepseek-v3', 'layout=mla', 'layout=unified-lbhnc', { dtype });
+      const back = planned('deepseek-v3', 'layout=unified-blhnc', 'layout=sglang-mla', { dtype });
+      for (const { refused, totalBytes } of [report, back]) {
+        expect(refused).toBeNull();
+        expect(totalBytes).toBe(4096 * 61 * (dtype === 'bfloat16' ? 1152 : 656));
+      }
+    },
+  );
+
   test('in fp8 with scales has 656 bytes a token', () => {
     const report = planned('deepseek-v3', 'tp=1', 'tp=1', { dtype: 'fp8_ds_mla' });
     expect(report.pairs[0]).toMatchObject({ runs: 61, bytes: 4096 * 61 * 656 });

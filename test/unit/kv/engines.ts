@@ -107,6 +107,12 @@ export interface TransferDraw {
   readonly groups: readonly GroupDraw[];
   readonly tokens: number;
   readonly fromShare: number;
+  /** Whether the groups have layer numbers in common. */
+  readonly sameLayers: boolean;
+  /** Whether all groups are as the first one and lie over one another, as those of a hybrid allocator do. */
+  readonly oneMemory: boolean;
+  /** How far each side counts its groups on, where that cannot be mistaken. */
+  readonly turns: readonly [number, number];
 }
 
 const side = fc.record<SideDraw>({
@@ -144,10 +150,14 @@ export const transferDraw: fc.Arbitrary<TransferDraw> = fc
     operation: fc.constantFrom('read', 'write'),
     heads: fc.constantFrom(1, 2, 3, 4, 6),
     engines: fc.tuple(engine, engine),
-    groups: fc.array(group, { minLength: 1, maxLength: 2 }),
+    groups: fc.array(group, { minLength: 1, maxLength: 3 }),
     tokens: fc.nat({ max: 14 }),
     fromShare: fc.nat({ max: 100 }),
+    sameLayers: fc.boolean(),
+    oneMemory: fc.integer({ min: 0, max: 4 }).map((drawn) => drawn === 0),
+    turns: fc.tuple(fc.nat({ max: 2 }), fc.nat({ max: 2 })),
   })
+  .map((drawn) => (drawn.oneMemory ? { ...drawn, groups: drawn.groups.map(() => drawn.groups[0]!) } : drawn))
   .filter(({ heads, engines }) =>
     engines.every(({ tp, dcp }) => divides(heads, tp) && divides(heads, tp / dcp)),
   )
@@ -160,32 +170,47 @@ export interface BuiltEngine {
   /** Memory of each rank, by region. */
   readonly memory: readonly Uint8Array[][];
   readonly names: readonly LayoutName[];
+  /** Which group of the draw each group is. */
+  readonly drawn: readonly number[];
 }
 
 export const UNTOUCHED = 0xee;
+
+/** Whether forms tell the groups apart, or layer numbers do. */
+function mayTurn({ groups, sameLayers }: TransferDraw): boolean {
+  const kinds = groups.map(
+    ({ family, scaled }) => `${family} ${scaled && FAMILIES[family]!.mayScale === true}`,
+  );
+  return !sameLayers || new Set(kinds).size === kinds.length;
+}
 
 /** `from` is the first token that the target lacks; a target's lists may begin there, a source's never later. */
 export function buildEngine(draw: TransferDraw, index: 0 | 1, from: number): BuiltEngine {
   const { tp, cuts } = draw.engines[index];
   const laid = draw.groups.map((group, number) => layGroup(draw, group, number, index, from));
+  const turn = mayTurn(draw) ? draw.turns[index] : draw.turns[0];
+  const drawn = laid.map((_, number) => (number + turn) % laid.length);
   const stages = [...cuts, 0, 10].sort((a, b) => a - b);
   const ranks: RankSide[] = [];
   for (let stage = 0; stage + 1 < stages.length; stage++) {
     for (let tpRank = 0; tpRank < tp; tpRank++) {
-      const layers = draw.groups.flatMap((group, number) => {
+      const layers = drawn.flatMap((number, at) => {
+        const { layers } = draw.groups[number]!;
         const [first, end] = [stages[stage]!, stages[stage + 1]!].map((cut) =>
-          Math.round((cut * group.layers) / 10),
+          Math.round((cut * layers) / 10),
         );
-        return layoutOf(draw, number, index, tpRank, first!, end! - first!, laid[number]!);
+        const views = layoutOf(draw, number, index, tpRank, first!, end! - first!, laid[number]!);
+        return views.map((view) => ({ ...view, group: at }));
       });
-      ranks.push({ tpRank, layers });
+      ranks.push({ tpRank, layers: index === 0 ? layers : layers.toReversed() });
     }
   }
   return {
     engine: { heads: draw.heads, tpSize: tp, ranks },
-    blocks: laid.map(({ span }) => span),
+    blocks: drawn.map((number) => laid[number]!.span),
     memory: ranks.map(memoryOf),
     names: laid.map(({ name }) => name),
+    drawn,
   };
 }
 
@@ -218,9 +243,13 @@ function layGroup(
       : contextOf(draw.engines[index].dcp, side, blockTokens / unitTokens);
   const listedTokens = blockTokens * context.ranks;
   const listed = Math.ceil(draw.tokens / listedTokens) + 1;
-  const blockCount = listed + side.spareBlocks;
+  const lists = draw.oneMemory ? draw.groups.length : 1;
+  const blockCount = lists * listed + side.spareBlocks;
   const skip = Math.min(side.leftOut, Math.floor(from / listedTokens));
-  const blocks = shuffled(blockCount, side.shuffle + number).slice(skip, listed);
+  // Over one memory no block is in two lists.
+  const own = draw.oneMemory ? number * listed : 0;
+  const order = shuffled(blockCount, side.shuffle + (draw.oneMemory ? 0 : number));
+  const blocks = order.slice(own + skip, own + listed);
   const span = { blocks, firstToken: skip * listedTokens };
   return {
     name: family.names[side.name % family.names.length]!,
@@ -237,7 +266,7 @@ function contextOf(ranks: number, { interleave }: SideDraw, blockUnits: number):
   return { ranks, rank: 0, interleaveUnits: isWhole ? blockUnits : interleave };
 }
 
-/** Layers `first` to `first + count` of a group, whose layers are numbered from 10 times the group's number on. */
+/** Layers `first` to `first + count` of a group, numbered from 10 times the group's number on, or all from 0. */
 function layoutOf(
   draw: TransferDraw,
   number: number,
@@ -257,7 +286,7 @@ function layoutOf(
   const { base, slotPadding } = group.sides[index];
   return layoutByName(name, {
     ...family.cell,
-    layerFirst: number * 10 + first,
+    layerFirst: (draw.sameLayers ? 0 : number * 10) + first,
     layerCount: count,
     blockCount,
     blockTokens,
@@ -267,9 +296,8 @@ function layoutOf(
     context: { ...context, rank: tpRank % context.ranks },
     headScales: group.scaled && family.mayScale === true,
     ...(name === 'mamba' ? { slotBytes: 17 + slotPadding } : {}),
-    group: number,
-    // Regions of one group never meet those of another.
-    region: number * 20,
+    // Regions of one group never meet those of another, or are the same.
+    region: draw.oneMemory ? 0 : number * 20,
     base,
   });
 }

@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { type LayoutName, type LayoutShape, layoutByName } from '../../../src/kv/layouts.ts';
-import { type EngineSide, planTransfer, refusalOfEngines } from '../../../src/kv/transfer.ts';
+import { parseTensor } from '../../../src/kv/parse.ts';
+import { refusalOf } from '../../../src/kv/refusal.ts';
+import { type EngineSide, planRanks, planTransfer, refusalOfEngines } from '../../../src/kv/transfer.ts';
 
 const shape: LayoutShape = {
   layerFirst: 0,
@@ -72,11 +74,115 @@ test.each(['unified-blhnc', 'unified-lbhnc', 'sglang-mla'] as const)(
   },
 );
 
-test('a recurrent state moves between equal TP sizes only', () => {
-  const states = [{ name: 'ssm', bytes: 8 }];
-  const [one, both] = [engine(1, [['mamba', { states }]]), engine(2, [['mamba', { states }]])];
-  expect(refusalOfEngines(both, one)).toContain('cannot be resharded');
-  expect(refusalOfEngines(one, one)).toBe('');
+describe('a recurrent state', () => {
+  const slots = (name: string) => [{ name, bytes: 8 }];
+  const held = (tpSize: number, name: string): EngineSide => {
+    const ranks = Array.from({ length: tpSize }, (_, tpRank) => {
+      return { tpRank, layers: layoutByName('mamba', { ...shape, states: slots(name), headFirst: tpRank }) };
+    });
+    return { heads: 1, tpSize, ranks };
+  };
+  const parsed = (tpSize: number): EngineSide => {
+    const tensor = { shape: [4, 1, 8], stride: [8, 8, 1], dtype: 'fp8', elementBytes: 1 };
+    const spec = { latent: true, blockTokens: 2, unitTokens: 2 };
+    const ranks = Array.from({ length: tpSize }, (_, tpRank) => {
+      const site = { layer: 0, group: 0, region: 0, base: 0, headFirst: tpRank };
+      return { tpRank, layers: [parseTensor(tensor, spec, site)] };
+    });
+    return { heads: 1, tpSize, ranks };
+  };
+
+  test.each(['ssm', 'conv', 'a state of another name'])(
+    '%s moves between equal ranks of equal TP sizes',
+    (name) => {
+      expect(refusalOfEngines(held(2, name), held(1, name))).toContain('cannot be resharded');
+      expect(refusalOfEngines(held(1, name), held(2, name))).toContain('cannot be resharded');
+      const pairs = planRanks(held(4, name), held(4, name)).map(({ source, target }) => [source, target]);
+      expect(pairs).toEqual([0, 1, 2, 3].map((rank) => [rank, rank]));
+    },
+  );
+
+  test('read off a tensor does so too, and of another rank it is not taken', () => {
+    expect(refusalOfEngines(parsed(2), parsed(1))).toContain('cannot be resharded');
+    expect(refusalOfEngines(parsed(2), parsed(2))).toBe('');
+    const [zero, one] = parsed(2).ranks.map(({ layers }) => layers[0]!);
+    expect(refusalOf(zero!, one!)).toBe('layer 0: a state of rank 0 here, of rank 1 at the peer');
+  });
+
+  test('whose view was made by hand with one head number for all ranks goes to its own rank', () => {
+    const byHand = (tpSize: number): EngineSide => {
+      const ranks = held(tpSize, 'ssm').ranks.map(({ tpRank, layers }) => {
+        return { tpRank, layers: layers.map((view) => ({ ...view, headFirst: 0 })) };
+      });
+      return { heads: 1, tpSize, ranks: ranks.toReversed() };
+    };
+    const pairs = planRanks(byHand(3), byHand(3)).map(({ source, target }) => [source, target]);
+    expect(pairs).toEqual([0, 1, 2].map((rank) => [rank, rank]));
+  });
+
+  test('does not ask whether heads can be split: it has none', () => {
+    const states = layoutByName('mamba', { ...shape, states: slots('ssm'), layerFirst: 1 });
+    const context = { ranks: 4, rank: 0, interleaveUnits: 2 };
+    const ranks = Array.from({ length: 4 }, (_, tpRank) => {
+      const attention = layoutByName('packed-hnd', {
+        ...shape,
+        context: { ...context, rank: tpRank },
+        headCount: 3,
+      });
+      const state = states.map((view) => ({ ...view, group: 1, headFirst: tpRank }));
+      return { tpRank, layers: [...attention, ...state] };
+    });
+    const engine = { heads: 3, tpSize: 4, ranks };
+    expect(refusalOfEngines(engine, engine)).toBe('');
+  });
+});
+
+describe('heads', () => {
+  const slice = (tpRank: number, headFirst: number, headCount: number) => {
+    return { tpRank, layers: layoutByName('packed-hnd', { ...shape, headFirst, headCount }) };
+  };
+  const target = { heads: 4, tpSize: 1, ranks: [slice(0, 0, 4)] };
+
+  test('that two ranks of the source hold in unequal ways are refused, though their number is right', () => {
+    const overlapping = { heads: 4, tpSize: 2, ranks: [slice(0, 0, 2), slice(1, 1, 2)] };
+    expect(refusalOfEngines(overlapping, target)).toContain('share its heads in unequal ways');
+    const wide = { heads: 4, tpSize: 2, ranks: [slice(0, 0, 2), slice(1, 0, 4)] };
+    expect(refusalOfEngines(wide, target)).toContain('share its heads in unequal ways');
+  });
+
+  test('of one cache in two tensors of a rank are taken from both', () => {
+    const layers = [0, 2].flatMap((headFirst, region) =>
+      layoutByName('packed-hnd', { ...shape, headFirst, headCount: 2, region }),
+    );
+    const source = { heads: 4, tpSize: 1, ranks: [{ tpRank: 0, layers }] };
+    const planned = plan(source, target, [[3]]);
+    expect(planned.map(({ localRegion, runs }) => [localRegion, runs.at(2)])).toEqual([
+      [0, 128],
+      [1, 128],
+    ]);
+    expect(plan(target, source, [[3]]).map(({ remoteRegion }) => remoteRegion)).toEqual([0, 1]);
+  });
+});
+
+test('what the source has of a layer is said when nothing of it is for the cache of the target', () => {
+  const both = engine(1, [
+    ['mla', { group: 0 }],
+    ['sparse-index', { group: 1, region: 1, elementBytes: 1, headSize: 132 }],
+  ]);
+  const other = engine(1, [
+    ['mla', { group: 0, dtype: 'fp16' }],
+    ['sparse-index', { group: 1, region: 1, elementBytes: 1, headSize: 132 }],
+  ]);
+  expect(refusalOfEngines(both, other)).toMatch(
+    /the source has 'bf16 latent8' of group 0, .* 'fp16 latent8' of group 0/,
+  );
+});
+
+test('side scales of NVFP4 and the scales in its rows are parts of their own', () => {
+  const [view] = layoutByName('nvfp4', { ...shape, headSize: 16, elementBytes: 1, headScales: true });
+  const names = view!.parts.map(({ name }) => name);
+  expect(new Set(names).size).toBe(6);
+  expect(refusalOf(view!, view!)).toBe('');
 });
 
 describe('a number that is none', () => {

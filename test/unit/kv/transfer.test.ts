@@ -14,7 +14,7 @@ import { type BuiltEngine, buildEngine, FAMILIES, transferDraw } from './engines
 
 /** Calls back with every byte of the cells of the tokens [from, to), and with the byte that belongs there. */
 function eachByte(
-  { engine, blocks }: BuiltEngine,
+  { engine, blocks, drawn }: BuiltEngine,
   from: (view: LayerView) => number,
   to: number,
   visit: (rank: number, region: number, at: number, stamp: number) => void,
@@ -36,7 +36,7 @@ function eachByte(
           for (const part of view.parts) {
             const at = byteOf(view, part, block, inBlock, head);
             const cell = mix(
-              mix(mix(view.layer, unit), head),
+              mix(mix(view.layer + 100 * drawn[view.group]!, unit), head),
               part.name.length * 256 + part.name.charCodeAt(0),
             );
             for (let byte = 0; byte < part.bytes; byte++)
@@ -119,7 +119,13 @@ test('every wanted cell of every target rank is written once with its own bytes,
       const moves = tokenFrom < tokens;
       for (const { family } of draw.groups) note(family, moves);
       for (const name of [...local.names, ...remote.names]) note(name, moves);
-      note('two groups', moves && draw.groups.length === 2);
+      note('several groups', moves && draw.groups.length > 1);
+      note('several caches of one layer', moves && draw.groups.length > 1 && draw.sameLayers);
+      note(
+        'caches of one layer and form, over one memory',
+        moves && draw.groups.length > 1 && draw.sameLayers && draw.oneMemory,
+      );
+      note('groups counted in another order', moves && `${local.drawn}` !== `${remote.drawn}`);
       note('unequal TP', moves && draw.engines[0].tp !== draw.engines[1].tp);
       note('copies of heads', moves && draw.engines.some(({ tp }) => tp > draw.heads));
       const groups = [source, target].map(({ engine }) => {
