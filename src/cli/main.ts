@@ -2,15 +2,15 @@
 import { Command, CommanderError } from 'commander';
 import { UsageError } from '../base/failure.ts';
 import { harnessFailureOf } from '../explore/harness-failure.ts';
-import { addBench } from './bench.ts';
-import { addCheck } from './check.ts';
-import { addDemo } from './demo.ts';
-import { addDiff } from './diff.ts';
-import { addDoctor } from './doctor.ts';
+import { addBench } from './commands/bench.ts';
+import { addCheck } from './commands/check.ts';
+import { addDemo } from './commands/demo.ts';
+import { addDiff } from './commands/diff.ts';
+import { addDoctor } from './commands/doctor.ts';
+import { addPlan } from './commands/plan.ts';
+import { addReplay } from './commands/replay.ts';
+import { addTrace } from './commands/trace.ts';
 import { complain, EXIT, exitAfterOutput, write } from './output.ts';
-import { addPlan } from './plan.ts';
-import { addReplay } from './replay.ts';
-import { addTrace } from './trace.ts';
 import { version } from './version.ts';
 
 const EXIT_CODES = `

@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs';
+import { packageFile } from '../node/package-file.ts';
 
-/** The version in package.json, two folders up from src/cli as from dist/cli. */
+/** The version in package.json. */
 export function version(): string {
-  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
+  const text = readFileSync(packageFile('package.json'), 'utf8');
   return (JSON.parse(text) as { version: string }).version;
 }

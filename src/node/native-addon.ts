@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { fileURLToPath } from 'node:url';
+import { packageFile } from './package-file.ts';
 
 /** Of native-bridge/src/addon.cpp: what it gives to JavaScript. All calls return at once. */
 export interface NativeAddon {
@@ -139,13 +139,13 @@ export function findNativeAddon(half: NativeHalf = 'libfabric'): AddonFound {
   }
 }
 
-/** From src/node and from dist/node alike: where `npm run build:native` leaves the addons. */
-const BUILT = '../../native-bridge/build/';
+/** Where `npm run build:native` leaves the addons. */
+const BUILT = 'native-bridge/build/';
 
 function addonPath({ file, variable }: Place): string | undefined {
   const named = process.env[variable];
   if (named !== undefined && named !== '') return named;
-  const built = fileURLToPath(new URL(BUILT + file, import.meta.url));
+  const built = packageFile(BUILT + file);
   if (existsSync(built)) return built;
   try {
     return createRequire(import.meta.url).resolve(`moriarty-native/build/${file}`);

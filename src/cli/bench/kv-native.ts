@@ -2,8 +2,8 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import type { Kernels } from '../../kv/kernels.ts';
+import { packageFile } from '../../node/package-file.ts';
 
 /** The C side: bench/native/kv.c, the same loops without checks over the same memory. */
 export interface NativeKernels extends Pick<Kernels, 'planWholeBlocks' | 'planParts'> {
@@ -16,11 +16,11 @@ export const C = 'C (cc -O3 -march=native)';
 
 const FLAGS = ['-O3', '-march=native', '-shared', '-fPIC'];
 const COMPILE_MILLISECONDS_MAX = 120_000;
-const SOURCE_URL = new URL('../../../bench/native/kv.c', import.meta.url);
+const SOURCE_FILE = 'bench/native/kv.c';
 
 /** Compiles and loads the C side and gives it the memory; or says why there is none. */
 export function loadNative(memory: ArrayBuffer): NativeKernels | { readonly missing: string } {
-  const source = fileURLToPath(SOURCE_URL);
+  const source = packageFile(SOURCE_FILE);
   if (!existsSync(source)) return { missing: 'bench/native is not here: it is not part of the package' };
   const headers = headerFolder();
   if (headers === undefined) return { missing: 'node_api.h is not beside node' };

@@ -1,8 +1,8 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
+import { packageFile } from '../../node/package-file.ts';
 
-const SCRIPT_URL = new URL('../../../bench/numpy/blocks.py', import.meta.url);
+const SCRIPT_FILE = 'bench/numpy/blocks.py';
 const MILLISECONDS_MAX = 300_000;
 
 /** The input of bench/numpy/blocks.py. */
@@ -27,7 +27,7 @@ export type Numpy = (form: NumpyForm, rounds: number, lists: BlockLists) => Nump
 
 /** A Python that has numpy; or why there is none. */
 export function findNumpy(): Numpy | { readonly missing: string } {
-  const script = fileURLToPath(SCRIPT_URL);
+  const script = packageFile(SCRIPT_FILE);
   if (!existsSync(script)) return { missing: 'bench/numpy is not here: it is not part of the package' };
   const python = ['python3', '/usr/bin/python3'].find((command) => {
     return spawnSync(command, ['-c', 'import numpy'], { stdio: 'ignore' }).status === 0;

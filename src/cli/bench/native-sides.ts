@@ -1,16 +1,16 @@
 import { spawn } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
 import { BrokenBelief, UsageError } from '../../base/failure.ts';
 import type { Connection } from '../../io/fabric.ts';
 import { type NativeFabric, type NativeProvider, openNativeFabric } from '../../node/native-fabric.ts';
+import { packageFile } from '../../node/package-file.ts';
 import { median } from './figures.ts';
 import type { Shape, Timed } from './native-rounds.ts';
 
 /** The two programs that `bench native` times: the bridge in this process, native-bridge/bench/baseline.c in another. */
 
-const BASELINE = fileURLToPath(new URL('../../../native-bridge/build/baseline', import.meta.url));
+const BASELINE = packageFile('native-bridge/build/baseline');
 const TASKS = '/proc/self/task';
 
 /** Bytes of the region that is written from, and of the one that is written to, as in the C program. */

@@ -6,7 +6,7 @@ import { byteFigures } from '../../../src/cli/bench/kv-bytes.ts';
 import { copyFigures } from '../../../src/cli/bench/kv-copy.ts';
 import { blockIds, createKvMemory, MIB, shuffled } from '../../../src/cli/bench/kv-memory.ts';
 import { heapGrowth } from '../../../src/cli/bench/kv-plans.ts';
-import { addBench, type Suite } from '../../../src/cli/bench.ts';
+import { addBench, type Suite } from '../../../src/cli/commands/bench.ts';
 
 const printed = vi.hoisted(() => ({ lines: [] as string[], documents: [] as unknown[] }));
 vi.mock('../../../src/cli/output.ts', async (original) => ({

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { afterAll, describe, expect, test } from 'vitest';
 import { UsageError } from '../../../src/base/failure.ts';
-import { toldBy } from '../../../src/cli/replay.ts';
+import { toldBy } from '../../../src/cli/commands/replay.ts';
 import { readReplay, readReplayLine, replayLine } from '../../../src/explore/replay-line.ts';
 import { shrinkSeed } from '../../../src/explore/shrink.ts';
 import { IN_TURN } from '../../../src/proxy/choose.ts';

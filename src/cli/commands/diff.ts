@@ -1,20 +1,20 @@
 import { type Command, Option } from 'commander';
-import { advanceDiff, type Diff, missedBy, newDiff } from '../explore/diff.ts';
-import { QUEUE_PAIRS } from '../explore/fabric-diff/classes.ts';
-import { histogramsOf } from '../explore/fabric-diff/coverage.ts';
-import { tellDifference } from '../explore/fabric-diff/tell.ts';
-import { DIFF_PAGES } from '../explore/fabric-diff/workload.ts';
-import { SCENARIO_NAMES } from '../explore/scenario-file.ts';
-import type { NativeProvider } from '../node/native-fabric.ts';
-import { SEED_FROM_MAX } from '../sim/run.ts';
-import { createWasmFabric } from '../sim/wasm-fabric.ts';
-import { fabricOfRuns, openNative, providerOption } from './backend.ts';
+import { advanceDiff, type Diff, missedBy, newDiff } from '../../explore/diff.ts';
+import { QUEUE_PAIRS } from '../../explore/fabric-diff/classes.ts';
+import { histogramsOf } from '../../explore/fabric-diff/coverage.ts';
+import { tellDifference } from '../../explore/fabric-diff/tell.ts';
+import { DIFF_PAGES } from '../../explore/fabric-diff/workload.ts';
+import { SCENARIO_NAMES } from '../../explore/scenario-file.ts';
+import type { NativeProvider } from '../../node/native-fabric.ts';
+import { SEED_FROM_MAX } from '../../sim/run.ts';
+import { createWasmFabric } from '../../sim/wasm-fabric.ts';
+import { fabricOfRuns, openNative, providerOption } from '../backend.ts';
+import { checkMemory } from '../harness.ts';
+import { exitOf, harnessAsJson, showHarnessFailures } from '../harness-report.ts';
+import { exitUnless, inSlices, showInterruption, watchSignals } from '../interruption.ts';
+import { wholeNumber } from '../options.ts';
+import { EXIT, endProgress, print, printJson, showProgress, thousands } from '../output.ts';
 import { scenarioOf } from './check.ts';
-import { checkMemory } from './harness.ts';
-import { exitOf, harnessAsJson, showHarnessFailures } from './harness-report.ts';
-import { exitUnless, inSlices, showInterruption, watchSignals } from './interruption.ts';
-import { wholeNumber } from './options.ts';
-import { EXIT, endProgress, print, printJson, showProgress, thousands } from './output.ts';
 
 interface DiffFlags {
   readonly mode?: 'read' | 'write' | 'both';

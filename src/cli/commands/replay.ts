@@ -1,19 +1,19 @@
 import { existsSync } from 'node:fs';
 import type { Command } from 'commander';
-import { UsageError } from '../base/failure.ts';
-import { hasReplayLine } from '../explore/pasted.ts';
-import { type Replay, readReplay } from '../explore/replay-line.ts';
-import { CONNECTOR_NAMES } from '../explore/scenario-file.ts';
-import type { NativeProvider } from '../node/native-fabric.ts';
-import { INVARIANTS } from '../oracle/verdict.ts';
-import { PAGE, timeline } from '../report/timeline.ts';
-import { runSeed, runTape } from '../sim/run.ts';
-import type { RunResult } from '../sim/run-spec.ts';
-import { tapeRows } from '../sim/tape.ts';
-import { type BackendName, backendOption, openBackend, providerOption } from './backend.ts';
-import { readText } from './files.ts';
-import { checkMemory } from './harness.ts';
-import { complain, EXIT, print, printJson } from './output.ts';
+import { UsageError } from '../../base/failure.ts';
+import { hasReplayLine } from '../../explore/pasted.ts';
+import { type Replay, readReplay } from '../../explore/replay-line.ts';
+import { CONNECTOR_NAMES } from '../../explore/scenario-file.ts';
+import type { NativeProvider } from '../../node/native-fabric.ts';
+import { INVARIANTS } from '../../oracle/verdict.ts';
+import { PAGE, timeline } from '../../report/timeline.ts';
+import { runSeed, runTape } from '../../sim/run.ts';
+import type { RunResult } from '../../sim/run-spec.ts';
+import { tapeRows } from '../../sim/tape.ts';
+import { type BackendName, backendOption, openBackend, providerOption } from '../backend.ts';
+import { readText } from '../files.ts';
+import { checkMemory } from '../harness.ts';
+import { complain, EXIT, print, printJson } from '../output.ts';
 
 interface ReplayFlags {
   readonly json?: boolean;

@@ -1,20 +1,20 @@
-import { fileURLToPath } from 'node:url';
 import { type Command, Option } from 'commander';
-import { readKernelBytes } from '../node/kernel-bytes.ts';
-import { INVARIANTS } from '../oracle/verdict.ts';
-import { instantiateKernels } from '../sim/load-kernels.ts';
-import { readTrace } from '../sim/request-trace.ts';
-import type { RunResult } from '../sim/run-spec.ts';
+import { readKernelBytes } from '../../node/kernel-bytes.ts';
+import { packageFile } from '../../node/package-file.ts';
+import { INVARIANTS } from '../../oracle/verdict.ts';
+import { instantiateKernels } from '../../sim/load-kernels.ts';
+import { readTrace } from '../../sim/request-trace.ts';
+import type { RunResult } from '../../sim/run-spec.ts';
 import {
   runTrace,
   TRACE_DEFAULTS,
   type TraceOptions,
   type TraceSummary,
   tracePages,
-} from '../sim/trace-run.ts';
-import { readText } from './files.ts';
-import { wholeNumber } from './options.ts';
-import { complain, EXIT, endProgress, print, printJson, showProgress, thousands } from './output.ts';
+} from '../../sim/trace-run.ts';
+import { readText } from '../files.ts';
+import { wholeNumber } from '../options.ts';
+import { complain, EXIT, endProgress, print, printJson, showProgress, thousands } from '../output.ts';
 
 /** Ended requests between two progress lines. */
 const PROGRESS_EVERY = 50;
@@ -27,8 +27,8 @@ interface TraceFlags {
   readonly json?: boolean;
 }
 
-/** The trace that the project brings along; the same place from src/cli and from dist/cli. */
-export const SMALL_TRACE = fileURLToPath(new URL('../../examples/small.jsonl', import.meta.url));
+/** The trace that the project brings along. */
+export const SMALL_TRACE = packageFile('examples/small.jsonl');
 
 export function addTrace(program: Command, finish: (code: number) => void): void {
   program

@@ -5,11 +5,11 @@ import {
   examineMori,
   type HalfHealth,
   type LibfabricHealth,
-} from '../node/doctor.ts';
-import { runSeed } from '../sim/run.ts';
-import { SHIPPED_MIX } from '../sim/scenario.ts';
-import { checkMemory } from './harness.ts';
-import { EXIT, print, printJson } from './output.ts';
+} from '../../node/doctor.ts';
+import { runSeed } from '../../sim/run.ts';
+import { SHIPPED_MIX } from '../../sim/scenario.ts';
+import { checkMemory } from '../harness.ts';
+import { EXIT, print, printJson } from '../output.ts';
 
 interface WasmHealth {
   readonly whole: boolean;

@@ -1,19 +1,19 @@
 import { existsSync } from 'node:fs';
 import { type Command, Option } from 'commander';
-import { UsageError } from '../base/failure.ts';
-import { NICS } from '../io/profiles.ts';
-import { planPicture } from '../report/plan-picture.ts';
-import { planText } from '../report/plan-text.ts';
-import { readText, writeWhole } from './files.ts';
-import { wholeNumber } from './options.ts';
-import { EXIT, print, printJson } from './output.ts';
-import { planOf } from './plan/compute.ts';
-import { PLANNED_LAYOUTS } from './plan/layout-choice.ts';
-import { readModelConfig } from './plan/model-config.ts';
-import { CACHE_DTYPES, type CacheDtype, type ModelSpec } from './plan/model-spec.ts';
-import { MODEL_NAMES, modelByName } from './plan/models.ts';
-import type { Placement } from './plan/ranks.ts';
-import { readSide } from './plan/side-spec.ts';
+import { UsageError } from '../../base/failure.ts';
+import { NICS } from '../../io/profiles.ts';
+import { planPicture } from '../../report/plan-picture.ts';
+import { planText } from '../../report/plan-text.ts';
+import { readText, writeWhole } from '../files.ts';
+import { wholeNumber } from '../options.ts';
+import { EXIT, print, printJson } from '../output.ts';
+import { planOf } from '../plan/compute.ts';
+import { PLANNED_LAYOUTS } from '../plan/layout-choice.ts';
+import { readModelConfig } from '../plan/model-config.ts';
+import { CACHE_DTYPES, type CacheDtype, type ModelSpec } from '../plan/model-spec.ts';
+import { MODEL_NAMES, modelByName } from '../plan/models.ts';
+import type { Placement } from '../plan/ranks.ts';
+import { readSide } from '../plan/side-spec.ts';
 
 interface PlanFlags {
   readonly model: string;

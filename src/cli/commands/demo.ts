@@ -1,16 +1,20 @@
 import type { Command } from 'commander';
-import { BrokenBelief } from '../base/failure.ts';
-import { FAULT_IDS, FAULTS, type FaultId } from '../connector/as-written/faults.ts';
-import type { Campaign } from '../explore/campaign.ts';
-import { addHarnessFailures, type HarnessFailures, noHarnessFailures } from '../explore/harness-failure.ts';
-import type { WorldMemory } from '../sim/memory.ts';
-import { AS_WRITTEN_MIX, type Scenario, SHIPPED_MIX } from '../sim/scenario.ts';
-import { TRACE_DEFAULTS } from '../sim/trace-run.ts';
+import { BrokenBelief } from '../../base/failure.ts';
+import { FAULT_IDS, FAULTS, type FaultId } from '../../connector/as-written/faults.ts';
+import type { Campaign } from '../../explore/campaign.ts';
+import {
+  addHarnessFailures,
+  type HarnessFailures,
+  noHarnessFailures,
+} from '../../explore/harness-failure.ts';
+import type { WorldMemory } from '../../sim/memory.ts';
+import { AS_WRITTEN_MIX, type Scenario, SHIPPED_MIX } from '../../sim/scenario.ts';
+import { TRACE_DEFAULTS } from '../../sim/trace-run.ts';
+import { checkMemory } from '../harness.ts';
+import { showHarnessFailures } from '../harness-report.ts';
+import { exitUnless, type Interruption, showInterruption, watchSignals } from '../interruption.ts';
+import { complain, EXIT, endProgress, print, showProgress, thousands } from '../output.ts';
 import { campaignInSlices, reportsOf, showFinding } from './check.ts';
-import { checkMemory } from './harness.ts';
-import { showHarnessFailures } from './harness-report.ts';
-import { exitUnless, type Interruption, showInterruption, watchSignals } from './interruption.ts';
-import { complain, EXIT, endProgress, print, showProgress, thousands } from './output.ts';
 import { SMALL_TRACE, showSummary, traceFile } from './trace.ts';
 
 /** Schedules of the shipped connector in each mode, and the most that one known fault may take. */

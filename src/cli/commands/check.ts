@@ -1,38 +1,38 @@
 import { type Command, Option } from 'commander';
-import { UsageError } from '../base/failure.ts';
-import { FAULT_IDS } from '../connector/as-written/faults.ts';
+import { UsageError } from '../../base/failure.ts';
+import { FAULT_IDS } from '../../connector/as-written/faults.ts';
 import {
   advanceCampaign,
   type Campaign,
   type CampaignOptions,
   type Finding,
   newCampaign,
-} from '../explore/campaign.ts';
+} from '../../explore/campaign.ts';
 import {
   addHarnessFailures,
   type HarnessFailures,
   harnessFailureOf,
   keepHarnessFailure,
   noHarnessFailures,
-} from '../explore/harness-failure.ts';
-import { replayLine } from '../explore/replay-line.ts';
-import { readScenario, SCENARIO_NAMES, scenarioByName } from '../explore/scenario-file.ts';
-import { type Shrunk, shrinkSeed } from '../explore/shrink.ts';
-import { FIDELITIES, type Fidelity } from '../io/engine/surprises.ts';
-import type { NativeProvider } from '../node/native-fabric.ts';
-import { INVARIANTS } from '../oracle/verdict.ts';
-import { PAGE, timeline } from '../report/timeline.ts';
-import type { WorldMemory } from '../sim/memory.ts';
-import { connectorName, type RunOptions, SEED_FROM_MAX } from '../sim/run.ts';
-import { AS_WRITTEN_MIX, type Scenario, SHIPPED_MIX } from '../sim/scenario.ts';
-import { type TapeEntry, tapeRows } from '../sim/tape.ts';
-import { type BackendName, backendOption, openBackend, providerOption } from './backend.ts';
-import { readText } from './files.ts';
-import { checkMemory } from './harness.ts';
-import { exitOf, type HarnessPage, harnessAsJson, showHarnessFailures } from './harness-report.ts';
-import { exitUnless, type Interruption, inSlices, showInterruption, watchSignals } from './interruption.ts';
-import { duration, refuseClash, wholeNumber } from './options.ts';
-import { endProgress, print, printJson, showProgress, thousands } from './output.ts';
+} from '../../explore/harness-failure.ts';
+import { replayLine } from '../../explore/replay-line.ts';
+import { readScenario, SCENARIO_NAMES, scenarioByName } from '../../explore/scenario-file.ts';
+import { type Shrunk, shrinkSeed } from '../../explore/shrink.ts';
+import { FIDELITIES, type Fidelity } from '../../io/engine/surprises.ts';
+import type { NativeProvider } from '../../node/native-fabric.ts';
+import { INVARIANTS } from '../../oracle/verdict.ts';
+import { PAGE, timeline } from '../../report/timeline.ts';
+import type { WorldMemory } from '../../sim/memory.ts';
+import { connectorName, type RunOptions, SEED_FROM_MAX } from '../../sim/run.ts';
+import { AS_WRITTEN_MIX, type Scenario, SHIPPED_MIX } from '../../sim/scenario.ts';
+import { type TapeEntry, tapeRows } from '../../sim/tape.ts';
+import { type BackendName, backendOption, openBackend, providerOption } from '../backend.ts';
+import { readText } from '../files.ts';
+import { checkMemory } from '../harness.ts';
+import { exitOf, type HarnessPage, harnessAsJson, showHarnessFailures } from '../harness-report.ts';
+import { exitUnless, type Interruption, inSlices, showInterruption, watchSignals } from '../interruption.ts';
+import { duration, refuseClash, wholeNumber } from '../options.ts';
+import { endProgress, print, printJson, showProgress, thousands } from '../output.ts';
 
 interface ScenarioFlags {
   readonly mode?: 'read' | 'write' | 'both';

@@ -1,12 +1,12 @@
 import { type Command, Option } from 'commander';
-import { UsageError } from '../base/failure.ts';
-import type { Figure } from './bench/figures.ts';
-import { kvFigures } from './bench/kv.ts';
-import { nativeFigures } from './bench/native.ts';
-import { nicFigures } from './bench/nic.ts';
-import { worldFigures } from './bench/world.ts';
-import { wholeNumber } from './options.ts';
-import { EXIT, print, printJson } from './output.ts';
+import { UsageError } from '../../base/failure.ts';
+import type { Figure } from '../bench/figures.ts';
+import { kvFigures } from '../bench/kv.ts';
+import { nativeFigures } from '../bench/native.ts';
+import { nicFigures } from '../bench/nic.ts';
+import { worldFigures } from '../bench/world.ts';
+import { wholeNumber } from '../options.ts';
+import { EXIT, print, printJson } from '../output.ts';
 
 interface BenchFlags {
   readonly rounds: number;
