@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { LIMITS } from '../src/connector/shipped/limits.ts';
 import { HAUL_MOVES, LEASE_MOVES, SESSION_MOVES } from '../src/connector/shipped/moves.ts';
 import { FLOW_MOVES } from '../src/proxy/proxy.ts';
-import { KIND_NAMES } from '../src/sim/network.ts';
+import { KIND_NUMBERS } from '../src/sim/network.ts';
 import { rewriteSections, tableOf } from './doc-sections.mjs';
 
 const PAGE = fileURLToPath(new URL('../docs/PROTOCOL.md', import.meta.url));
@@ -240,7 +240,7 @@ function machine({ title, source, table, triggers }) {
 }
 
 function messages() {
-  sameNames('message kinds', KIND_NAMES, Object.keys(MESSAGES));
+  sameNames('message kinds', Object.keys(KIND_NUMBERS), Object.keys(MESSAGES));
   const rows = Object.entries(MESSAGES).map(([kind, { way, mode, answer, lost, twice, late }]) => [
     kind,
     way,

@@ -27,10 +27,12 @@ export { type Shrunk, shrinkSeed, shrinkTape } from './explore/shrink.ts';
 export type { Hazards } from './faults/hazards.ts';
 export type { Completion } from './io/fabric.ts';
 export * as io from './io/index.ts';
+export { ALL_FINE, HEADS_MAX, type Kernels, OUTSIDE_REGION, REFUSED } from './kv/kernels.ts';
 export { LAYOUT_NAMES, type LayoutName, type LayoutShape, layoutByName } from './kv/layouts.ts';
 export { type CacheSpec, type CacheTensor, parseTensor } from './kv/parse.ts';
 export { type LayerSide, planLayer } from './kv/plan.ts';
 export { refusalOf } from './kv/refusal.ts';
+export { NO_ROOM, NOT_COVERED } from './kv/row-kernels.ts';
 export {
   type EngineSide,
   type GroupBlocks,

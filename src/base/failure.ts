@@ -23,8 +23,3 @@ export class BrokenBelief extends Error {
 export function believe(holds: boolean, code: string, detail: string): asserts holds {
   if (!holds) throw new BrokenBelief(code, detail);
 }
-
-/** The end of an exhaustive switch. */
-export function unreachable(value: never): never {
-  throw new BrokenBelief('INV-CODE-1', `unhandled case ${JSON.stringify(value)}`);
-}

@@ -72,16 +72,6 @@ export interface DiffOptions {
 
 const PROGRESS_EVERY = 8;
 
-/**
- * Runs each seed on both sides: a cluster's schedule, of which nothing may differ since the world is the same program, and
- * drawn batches, of which every byte is known beforehand. @throws UsageError DIFF-MEMORY
- */
-export function diffSeeds(left: DiffSide, right: DiffSide, options: DiffOptions): Diff {
-  const diff = newDiff();
-  advanceDiff([left, right], options, diff, Number.POSITIVE_INFINITY);
-  return diff;
-}
-
 export function newDiff(): Diff {
   return {
     seeds: 0,
@@ -99,7 +89,11 @@ export function missedBy({ seeds, coverage }: Diff): string[] {
   return seeds >= WINDOW ? missedOf(coverage) : [];
 }
 
-/** Runs at most `seedsMax` more seeds; false when all have run. */
+/**
+ * Runs at most `seedsMax` more seeds; false when all have run. Each seed on both sides: a cluster's schedule, of which nothing
+ * may differ since the world is the same program, and drawn batches, of which every byte is known beforehand. @throws UsageError
+ * DIFF-MEMORY
+ */
 export function advanceDiff(
   sides: readonly [DiffSide, DiffSide],
   options: DiffOptions,

@@ -24,12 +24,6 @@ export function chunkGeometry(totalBytes: number, rules: ChunkRules, maxMessageB
   return { wanted, target, count: target === 0 ? 0 : ceilDiv(totalBytes, target) };
 }
 
-/** The chunks of one stretch of bytes when no NIC limits them: pairs of offset and bytes. */
-export function planChunks(totalBytes: number, rules: ChunkRules): Piece[] {
-  if (totalBytes === 0 || rules.maxChunks <= 0) return [];
-  return cut([{ offset: 0, bytes: totalBytes }], rules, Number.MAX_SAFE_INTEGER);
-}
-
 /** A stretch of local memory: one scatter-gather entry of a work request. */
 export interface Piece {
   readonly offset: number;

@@ -17,8 +17,7 @@ import { UINT16 } from './msgpack.ts';
 /**
  * The frames of MoRI-IO's control plane and their parts (mori-io.md A2, A13). A frame is a header of five
  * bytes (u8 type, u32 big-endian body length) and a msgpack body. Errors are UsageErrors: those of msgpack.ts
- * for a body, `FRAME-SHORT`, `FRAME-TYPE` and `FRAME-SIZE` for a header, `NOTIF-SHORT` and `NOTIF-RANGE` for
- * a notification.
+ * for a body, `FRAME-SHORT`, `FRAME-TYPE` and `FRAME-SIZE` for a header.
  */
 
 export const MessageType = { RegEndpoint: 0, AskMemoryRegion: 1 } as const;
@@ -27,7 +26,6 @@ export type MessageType = (typeof MessageType)[keyof typeof MessageType];
 export const FRAME_HEADER_BYTES = 5;
 /** Checked before the body is read, so that a length alone costs the receiver nothing. */
 export const FRAME_BODY_BYTES_MAX = 1024 * 1024;
-export const NOTIF_MESSAGE_BYTES = 16;
 export const GID_BYTES = 16;
 export const MAC_BYTES = 6;
 
@@ -87,25 +85,6 @@ export interface AskMemoryRegion {
 export type ControlMessage =
   | { readonly type: typeof MessageType.RegEndpoint; readonly endpoint: RegEndpoint }
   | { readonly type: typeof MessageType.AskMemoryRegion; readonly region: AskMemoryRegion };
-
-export interface TcpContextHandle {
-  host: string;
-  port: number;
-}
-
-/** Tells the target of a transfer that one of `totalNum` queue pairs has sent. */
-export interface NotifMessage {
-  id: bigint;
-  qpIndex: number;
-  totalNum: number;
-}
-
-export function encodeFrameHeader(header: FrameHeader): Uint8Array {
-  checkBodySize(header.bodyBytes);
-  const bytes = new Uint8Array(FRAME_HEADER_BYTES);
-  writeHeader(bytes, header);
-  return bytes;
-}
 
 /** Reads a header. A side that awaits a certain message names it; any other is then refused. */
 export function decodeFrameHeader(bytes: Uint8Array, expected?: MessageType): FrameHeader {
@@ -176,71 +155,6 @@ export function unpackAskMemoryRegion(body: Uint8Array): AskMemoryRegion {
   return unpack(ASK_MEMORY_REGION, body);
 }
 
-export function packRdmaMemoryRegion(region: RdmaMemoryRegion): Uint8Array {
-  return pack(RDMA_MEMORY_REGION, region);
-}
-
-export function unpackRdmaMemoryRegion(bytes: Uint8Array): RdmaMemoryRegion {
-  return unpack(RDMA_MEMORY_REGION, bytes);
-}
-
-export function packTcpContextHandle(handle: TcpContextHandle): Uint8Array {
-  return pack(TCP_CONTEXT_HANDLE, handle);
-}
-
-export function unpackTcpContextHandle(bytes: Uint8Array): TcpContextHandle {
-  return unpack(TCP_CONTEXT_HANDLE, bytes);
-}
-
-export function packBackendType(type: BackendType): Uint8Array {
-  return pack(u32, type);
-}
-
-/** A plain number because upstream takes any u32 here. */
-export function unpackBackendType(bytes: Uint8Array): number {
-  return unpack(u32, bytes);
-}
-
-/** A set of backends as bits: bit n stands for the type of value n (A1). */
-export function backendBits(types: readonly BackendType[]): number {
-  return types.reduce<number>((bits, type) => (bits | (1 << type)) >>> 0, 0);
-}
-
-export function packBackendBitmap(bits: number): Uint8Array {
-  return pack(BACKEND_BITMAP, { bits });
-}
-
-export function unpackBackendBitmap(bytes: Uint8Array): number {
-  return unpack(BACKEND_BITMAP, bytes).bits;
-}
-
-/** The 16 raw little-endian bytes of a notification: u64 id, i32 qpIndex, i32 totalNum. Not msgpack. */
-export function encodeNotifMessage(message: NotifMessage): Uint8Array {
-  const bytes = new Uint8Array(NOTIF_MESSAGE_BYTES);
-  const view = viewOf(bytes);
-  view.setBigUint64(0, message.id, true);
-  view.setInt32(8, message.qpIndex, true);
-  view.setInt32(12, message.totalNum, true);
-  // The setters wrap what does not fit: reading back tells.
-  const stored = decodeNotifMessage(bytes);
-  const holds =
-    stored.id === message.id && stored.qpIndex === message.qpIndex && stored.totalNum === message.totalNum;
-  if (!holds) throw new UsageError('NOTIF-RANGE', 'a number does not fit its field of a notification');
-  return bytes;
-}
-
-export function decodeNotifMessage(bytes: Uint8Array): NotifMessage {
-  if (bytes.length < NOTIF_MESSAGE_BYTES) {
-    throw new UsageError('NOTIF-SHORT', `${bytes.length} of ${NOTIF_MESSAGE_BYTES} bytes`);
-  }
-  const view = viewOf(bytes);
-  return {
-    id: view.getBigUint64(0, true),
-    qpIndex: view.getInt32(8, true),
-    totalNum: view.getInt32(12, true),
-  };
-}
-
 function knownType(type: number): MessageType {
   if (type === MessageType.RegEndpoint || type === MessageType.AskMemoryRegion) return type;
   throw new UsageError('FRAME-TYPE', `unknown message type ${type}`);
@@ -249,10 +163,6 @@ function knownType(type: number): MessageType {
 function checkBodySize(bodyBytes: number): void {
   if (bodyBytes <= FRAME_BODY_BYTES_MAX) return;
   throw new UsageError('FRAME-SIZE', `body of ${bodyBytes} bytes, the limit is ${FRAME_BODY_BYTES_MAX}`);
-}
-
-function viewOf(bytes: Uint8Array): DataView {
-  return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
 // The messages and keys are MSGPACK_DEFINE upstream (lenient), the handles hand-written converters (strict).
@@ -269,9 +179,6 @@ const RDMA_ENDPOINT_HANDLE = strictArray<RdmaEndpointHandle>({
 });
 
 const RDMA_MEMORY_REGION = strictArray<RdmaMemoryRegion>({ addr: u64, lkey: u32, rkey: u32, length: u64 });
-const TCP_CONTEXT_HANDLE = strictArray<TcpContextHandle>({ host: text, port: smallInt(UINT16) });
-const BACKEND_BITMAP = lenientArray<{ bits: number }>({ bits: u32 }, () => ({ bits: 0 }));
-
 const REG_ENDPOINT = lenientArray<RegEndpoint>(
   { ekey: text, topo: TOPO_KEY_PAIR, devId: i32, eph: RDMA_ENDPOINT_HANDLE, nicRank: i32, railId: i32 },
   emptyRegEndpoint,

@@ -1,5 +1,5 @@
 import type { Machine } from './engine/host.ts';
-import type { NicLimits } from './rdma-config.ts';
+import type { Environment, NicLimits } from './rdma-config.ts';
 
 /** What a usual NIC port can do. */
 const LIMITS: NicLimits = {
@@ -19,11 +19,14 @@ export interface SimulatedMachine {
   readonly peerAccess: boolean;
   /** Bytes of one message; 2 GiB where nothing is said. */
   readonly maxMessageBytes?: number;
+  /** MORI_ variables of the process that looks; MORI_RDMA_DEVICES leaves NICs out or puts them in order. */
+  readonly environment?: Environment;
 }
 
 /** A machine as CreateBackend would find it: NICs of 400 Gb/s, and GPUs that have one of them each, in turn. */
 export function simulateMachine(machine: SimulatedMachine): Machine {
-  const { name, nics, gpus, peerAccess, maxMessageBytes = LIMITS.maxMessageBytes } = machine;
+  const { name, gpus, peerAccess, maxMessageBytes = LIMITS.maxMessageBytes } = machine;
+  const nics = seenNics(machine.nics, machine.environment ?? {});
   const limits = { ...LIMITS, maxMessageBytes };
   return {
     nodeId: name,
@@ -38,4 +41,13 @@ export function simulateMachine(machine: SimulatedMachine): Machine {
     })),
     peerAccess: () => peerAccess,
   };
+}
+
+/** NICs by MORI_RDMA_DEVICES (mori-io.md A5): a list that chooses and orders, or with ^ one that leaves out. */
+function seenNics(nics: readonly string[], environment: Environment): readonly string[] {
+  const text = environment['MORI_RDMA_DEVICES'] ?? '';
+  if (text === '') return nics;
+  const names = text.replace('^', '').split(',');
+  if (text.startsWith('^')) return nics.filter((name) => !names.includes(name));
+  return names.flatMap((wanted) => nics.filter((name) => name === wanted));
 }

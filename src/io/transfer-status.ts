@@ -41,11 +41,6 @@ export function setStatusCode(status: TransferStatus, code: StatusCode): boolean
   return code !== StatusCode.INIT && code !== StatusCode.IN_PROGRESS;
 }
 
-/** What a wait on one status returns by now; undefined while it goes on. INIT ends a wait at once (0.7). */
-export function waitOutcome(status: TransferStatus): StatusCode | undefined {
-  return status.code === StatusCode.IN_PROGRESS ? undefined : status.code;
-}
-
 /** WaitAll takes lists with holes, which it skips. */
 export type StatusList = readonly (TransferStatus | null)[];
 

@@ -10,7 +10,8 @@ export const OUTSIDE_REGION = -3;
 
 /**
  * Byte work over one linear memory. Every address is an unsigned 32-bit byte address in it, of any alignment;
- * every other number is an unsigned 32-bit integer. A kernel keeps nothing between calls and never throws: a
+ * every other number is an unsigned 32-bit integer, and one that is none becomes one as WebAssembly does it (1.5 is 1,
+ * NaN is 0): whoever plans checks before (plan.ts). A kernel keeps nothing between calls and never throws: a
  * bad address gives a negative result. Specification: test/reference/kernel-twin.ts; the fast form: assembly/.
  */
 export interface Kernels extends RowKernels {

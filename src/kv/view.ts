@@ -4,16 +4,6 @@ import { UsageError } from '../base/failure.ts';
 
 export type { ContextView, LayerView, PartView } from '../base/cache-view.ts';
 
-/**
- * The byte of (block, unit of the block, head) in a part, as an offset into its region; units count what lies in the block
- * here, whichever share of the request that is. The plan computes the same in strides; this is the definition. Source: layouts.md 7.4, 7.7.
- */
-export function byteOf(view: LayerView, part: PartView, block: number, unit: number, head: number): number {
-  const page = block * (view.blockUnits / part.pageUnits) + Math.floor(unit / part.pageUnits);
-  const inPage = (unit % part.pageUnits) * part.unitStride + (head - view.headFirst) * part.headStride;
-  return part.base + page * part.blockStride + inPage;
-}
-
 /** Axes of a cache tensor: L layer, B page, K key/value, H head, N unit. The content of a (unit, head) is innermost. */
 export type Axis = 'L' | 'B' | 'K' | 'H' | 'N';
 

@@ -28,7 +28,7 @@ export function pathOf(topology: Topology, from: ActorId, to: ActorId): Path {
 }
 
 /** Numbers of message kinds in draw keys. Part of the tape format: add at the end, never renumber. */
-const KIND_NUMBERS: { readonly [K in Message['kind']]: number } = {
+export const KIND_NUMBERS: { readonly [K in Message['kind']]: number } = {
   generate: 0,
   answer: 1,
   abort: 2,
@@ -50,8 +50,6 @@ const KIND_NUMBERS: { readonly [K in Message['kind']]: number } = {
 export function kindNumber(message: Message): number {
   return KIND_NUMBERS[message.kind];
 }
-
-export const KIND_NAMES = Object.keys(KIND_NUMBERS);
 
 /** What a message is about: a transfer, a request, a step. */
 export function objectOf(message: Message): number {

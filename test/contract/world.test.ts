@@ -1,5 +1,13 @@
 import { afterAll, describe, expect, test } from 'vitest';
-import { type DiffSide, diffSeeds, missedBy, outcomeOf } from '../../src/explore/diff.ts';
+import {
+  advanceDiff,
+  type Diff,
+  type DiffOptions,
+  type DiffSide,
+  missedBy,
+  newDiff,
+  outcomeOf,
+} from '../../src/explore/diff.ts';
 import { QUEUE_PAIRS, WINDOW } from '../../src/explore/fabric-diff/classes.ts';
 import type { Fabric } from '../../src/io/fabric.ts';
 import { NATIVE_PROVIDERS } from '../../src/node/native-fabric.ts';
@@ -16,6 +24,12 @@ const SEEDS = WINDOW;
 function wasmSide(change: (fabric: Fabric, memory: WorldMemory) => Fabric = (fabric) => fabric): DiffSide {
   const memory = diffMemory();
   return { name: 'wasm', memory, fabric: () => change(createWasmFabric(memory), memory) };
+}
+
+function diffSeeds(left: DiffSide, right: DiffSide, options: DiffOptions): Diff {
+  const diff = newDiff();
+  advanceDiff([left, right], options, diff, Number.POSITIVE_INFINITY);
+  return diff;
 }
 
 describe.each(NATIVE_PROVIDERS)('native %s', (provider) => {

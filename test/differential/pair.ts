@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { expect } from 'vitest';
 import { type CellView, type Kernels, writeCellView } from '../../src/kv/kernels.ts';
-import { stampWord } from '../../src/kv/stamps.ts';
 import { readKernelBytes } from '../../src/node/kernel-bytes.ts';
 import { instantiateKernels } from '../../src/sim/load-kernels.ts';
 import { createKernelTwin } from '../reference/kernel-twin.ts';
+import { stampWord } from '../reference/stamp-words.ts';
 
 export const PAGE_BYTES = 65_536;
 export const U32_MAX = 0xffff_ffff;

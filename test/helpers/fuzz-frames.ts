@@ -3,18 +3,10 @@ import { finish, mix } from '../../src/base/mix.ts';
 import { readMap } from '../../src/connector/as-written/wire.ts';
 import {
   decodeMessage,
-  decodeNotifMessage,
   emptyRdmaMemoryRegion,
   emptyRegEndpoint,
   encodeMessage,
-  encodeNotifMessage,
   MessageType,
-  packBackendBitmap,
-  packRdmaMemoryRegion,
-  packTcpContextHandle,
-  unpackBackendBitmap,
-  unpackRdmaMemoryRegion,
-  unpackTcpContextHandle,
 } from '../../src/io/control-frames.ts';
 import {
   emptyEngineDesc,
@@ -29,6 +21,16 @@ import { layView } from '../../src/kv/view.ts';
 import type { PeerMessage } from '../../src/wire/messages.ts';
 import { decodeMsgpack } from '../../src/wire/msgpack.ts';
 import { decodePeerMessage, encodePeerMessage } from '../../src/wire/peer-codec.ts';
+import {
+  decodeNotifMessage,
+  encodeNotifMessage,
+  packBackendBitmap,
+  packRdmaMemoryRegion,
+  packTcpContextHandle,
+  unpackBackendBitmap,
+  unpackRdmaMemoryRegion,
+  unpackTcpContextHandle,
+} from '../reference/control-parts.ts';
 import { addPair, createRig } from '../unit/io/rig.ts';
 import { COUNTS, Dice, joined, MUTATION_NAMES, MUTATIONS } from './mutations.ts';
 import { ShippedRanks } from './shipped-ranks.ts';

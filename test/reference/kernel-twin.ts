@@ -12,9 +12,10 @@ import {
   REFUSED,
   RUN_BYTES,
 } from '../../src/kv/kernels.ts';
-import { stampOf, stampWord } from '../../src/kv/stamps.ts';
+import { stampOf } from '../../src/kv/stamps.ts';
 import { digestOf } from './digest-twin.ts';
 import { createRowsTwin } from './rows-twin.ts';
+import { stampWord } from './stamp-words.ts';
 
 /**
  * The specification of the kernels: the same interface over the same memory, written to be read. Sums of

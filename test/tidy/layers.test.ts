@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { COMPUTED, filesBelow, importsOf, targetOf, textOf } from './source.ts';
+import { ENTRIES, SOURCES } from './entries.ts';
+import { COMPUTED, importsOf, targetOf, textOf } from './source.ts';
 
 /** The rows of the layer table. A file imports its own folder or a folder of a smaller row. */
 const ROWS: { readonly [folder: string]: number } = {
@@ -23,17 +24,6 @@ const ROWS: { readonly [folder: string]: number } = {
 /** What is built of the folders and stands above all of them. */
 const PRODUCTS = ['src/index.ts', 'src/browser.ts'];
 const PRODUCT_ROW = 9;
-
-/** The ways into the code: what package.json offers, and the page that a bundler begins at. Never a test. */
-const ENTRIES = [
-  ...new Set(
-    [...textOf('package.json').matchAll(/"\.?\/?dist\/([^"]+?)(?:\.d\.ts|\.js)"/g)].map((hit) => hit[1]!),
-  ),
-]
-  .map((path) => `src/${path}.ts`)
-  .concat('src/browser.ts');
-
-const SOURCES = filesBelow('src', '.ts');
 
 interface Place {
   readonly row: number;

@@ -1,23 +1,11 @@
 import { greatest } from '../../base/lists.ts';
 import { MemoryLocationType } from '../codes.ts';
 import type { TopoKey, TopoKeyPair } from '../control-frames.ts';
-import type { Environment, RdmaBackendConfig } from '../rdma-config.ts';
+import type { RdmaBackendConfig } from '../rdma-config.ts';
 import type { Gpu, NicPort } from './host.ts';
 import type { Endpoint, IOEngine, RdmaBackend } from './state.ts';
 
 /** Which NICs carry a session, and how many queue pairs each (mori-io.md A6). */
-
-/** NICs by MORI_RDMA_DEVICES: a list that chooses and orders, or with ^ one that leaves out. For hosts (A5). */
-export function filterNics<Nic extends { readonly name: string }>(
-  nics: readonly Nic[],
-  environment: Environment,
-): Nic[] {
-  const text = environment['MORI_RDMA_DEVICES'] ?? '';
-  if (text === '') return [...nics];
-  const names = text.replace('^', '').split(',');
-  if (text.startsWith('^')) return nics.filter(({ name }) => !names.includes(name));
-  return names.flatMap((wanted) => nics.filter(({ name }) => name === wanted));
-}
 
 /** NICs a pair of memories asks for: a GPU on either side has one. */
 export function requestedNics(pair: TopoKeyPair, config: RdmaBackendConfig): number {

@@ -18,23 +18,17 @@ import {
 } from '../../../src/io/engine/engine.ts';
 import {
   desiredQueuePairs,
-  filterNics,
   interleave,
   rankForHost,
   requestedNics,
   usesInlineOnly,
 } from '../../../src/io/engine/nic-choice.ts';
 import type { IOEngine } from '../../../src/io/engine/state.ts';
-import {
-  isNotification,
-  isTagged,
-  notificationWrId,
-  tagTransferId,
-  untagTransferId,
-  wrIdBits,
-} from '../../../src/io/engine/wr-id.ts';
+import { isNotification, notificationWrId } from '../../../src/io/engine/wr-id.ts';
+import { simulateMachine } from '../../../src/io/machine-sim.ts';
 import { checkConfig, overrideConfig, queuePairSizes, RDMA_DEFAULTS } from '../../../src/io/rdma-config.ts';
 import { createStatus } from '../../../src/io/transfer-status.ts';
+import { isTagged, tagTransferId, untagTransferId, wrIdBits } from '../../reference/wr-id-bits.ts';
 import {
   addEngine,
   addMemory,
@@ -190,9 +184,15 @@ describe('the choice of NICs', () => {
   });
 
   test('keeps to the device filter', () => {
-    const nics = ['mlx0', 'mlx1', 'mlx2'].map((name) => ({ name }));
+    const nics = ['mlx0', 'mlx1', 'mlx2'];
     const left = (text: string): string[] =>
-      filterNics(nics, { MORI_RDMA_DEVICES: text }).map(({ name }) => name);
+      simulateMachine({
+        name: 'node',
+        nics,
+        gpus: 4,
+        peerAccess: true,
+        environment: { MORI_RDMA_DEVICES: text },
+      }).nics.map(({ name }) => name);
     expect(left('mlx2,mlx0')).toEqual(['mlx2', 'mlx0']);
     expect(left('^mlx1')).toEqual(['mlx0', 'mlx2']);
     expect(left('none')).toEqual([]);

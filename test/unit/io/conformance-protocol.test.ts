@@ -4,7 +4,6 @@ import {
   decodeFrameHeader,
   emptyRegEndpoint,
   encodeFrame,
-  encodeFrameHeader,
   FRAME_BODY_BYTES_MAX,
   MessageType,
   packRegEndpoint,
@@ -38,7 +37,7 @@ describe('control frames', () => {
   });
 
   test('are refused by their length before the body is read', () => {
-    const header = encodeFrameHeader({ type: MessageType.RegEndpoint, bodyBytes: FRAME_BODY_BYTES_MAX });
+    const header = encodeFrame(MessageType.RegEndpoint, new Uint8Array(FRAME_BODY_BYTES_MAX));
     new DataView(header.buffer).setUint32(1, FRAME_BODY_BYTES_MAX + 1);
     expect(() => decodeFrameHeader(header)).toThrow(/limit/);
   });

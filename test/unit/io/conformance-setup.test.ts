@@ -16,7 +16,7 @@ import {
   registerRemoteEngine,
   transferBatches,
 } from '../../../src/io/engine/engine.ts';
-import { filterNics } from '../../../src/io/engine/nic-choice.ts';
+import { simulateMachine } from '../../../src/io/machine-sim.ts';
 import { createStatus } from '../../../src/io/transfer-status.ts';
 import {
   addEngine,
@@ -91,12 +91,11 @@ describe('the descriptor of memory', () => {
 describe('a machine without an active NIC', () => {
   test('is what a filter that leaves none makes of any machine: no RDMA backend comes of it', () => {
     const rig = createRig();
-    rig.nicCount = 2;
-    const { machine } = addEngine(rig, 'a');
     const kept = (text: string) => {
       const environment = { MORI_RDMA_DEVICES: text };
-      const nics = filterNics(machine.nics, environment);
-      return addEngine(rig, 'b', { machine: { ...machine, nics }, environment });
+      const nics = ['fake0', 'fake1'];
+      const machine = simulateMachine({ name: 'node', nics, gpus: 1, peerAccess: true, environment });
+      return addEngine(rig, 'b', { machine, environment });
     };
     const [all, none] = [kept('fake0,fake1'), kept('no-such-device')];
     expect(createBackend(all, BackendType.RDMA)).toBeNull();

@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import { UsageError } from '../../../src/base/failure.ts';
 import { BackendType } from '../../../src/io/codes.ts';
 import * as frames from '../../../src/io/control-frames.ts';
+import * as parts from '../../reference/control-parts.ts';
 
 function codeOf(run: () => unknown): string {
   try {
@@ -101,14 +102,14 @@ test('a gid of 15 bytes and a mac of 7 are type errors, unlike a short IPC handl
 });
 
 test('a TCP handle wants two elements and a port of 16 bits', () => {
-  expect(codeOf(() => frames.unpackTcpContextHandle(Uint8Array.of(0x91, 0xa0)))).toBe('DESC-TYPE');
-  expect(codeOf(() => frames.unpackTcpContextHandle(Uint8Array.of(0x93, 0xa0, 1, 1)))).toBe('DESC-TYPE');
-  expect(codeOf(() => frames.packTcpContextHandle({ host: '', port: 65536 }))).toBe('DESC-RANGE');
+  expect(codeOf(() => parts.unpackTcpContextHandle(Uint8Array.of(0x91, 0xa0)))).toBe('DESC-TYPE');
+  expect(codeOf(() => parts.unpackTcpContextHandle(Uint8Array.of(0x93, 0xa0, 1, 1)))).toBe('DESC-TYPE');
+  expect(codeOf(() => parts.packTcpContextHandle({ host: '', port: 65536 }))).toBe('DESC-RANGE');
 });
 
 test('each backend has the bit of its number', () => {
-  for (const type of Object.values(BackendType)) expect(frames.backendBits([type])).toBe(2 ** type);
-  expect(frames.backendBits([])).toBe(0);
+  for (const type of Object.values(BackendType)) expect(parts.backendBits([type])).toBe(2 ** type);
+  expect(parts.backendBits([])).toBe(0);
 });
 
 test('a notification reads back for all numbers of its widths, and is refused beyond them', () => {
@@ -119,15 +120,15 @@ test('a notification reads back for all numbers of its widths, and is refused be
   );
   fc.assert(
     fc.property(message, (notif) => {
-      const bytes = frames.encodeNotifMessage(notif);
-      expect(frames.decodeNotifMessage(bytes)).toEqual(notif);
-      expect(codeOf(() => frames.decodeNotifMessage(bytes.subarray(1)))).toBe('NOTIF-SHORT');
+      const bytes = parts.encodeNotifMessage(notif);
+      expect(parts.decodeNotifMessage(bytes)).toEqual(notif);
+      expect(codeOf(() => parts.decodeNotifMessage(bytes.subarray(1)))).toBe('NOTIF-SHORT');
     }),
     { seed: 42, numRuns: 200 },
   );
   const notif = { id: 0n, qpIndex: 0, totalNum: 0 };
-  expect(codeOf(() => frames.encodeNotifMessage({ ...notif, id: 2n ** 64n }))).toBe('NOTIF-RANGE');
-  expect(codeOf(() => frames.encodeNotifMessage({ ...notif, qpIndex: 2 ** 31 }))).toBe('NOTIF-RANGE');
+  expect(codeOf(() => parts.encodeNotifMessage({ ...notif, id: 2n ** 64n }))).toBe('NOTIF-RANGE');
+  expect(codeOf(() => parts.encodeNotifMessage({ ...notif, qpIndex: 2 ** 31 }))).toBe('NOTIF-RANGE');
 });
 
 test('whatever the bytes, reading a frame and its body ends with a message or a UsageError', () => {

@@ -1,8 +1,8 @@
 import { popInboundTransferStatus } from '../../../src/io/engine/engine.ts';
 import type { Call, IOEngine, Session } from '../../../src/io/engine/state.ts';
-import { wrIdBits } from '../../../src/io/engine/wr-id.ts';
 import type { RdmaBackendConfig } from '../../../src/io/rdma-config.ts';
 import { createStatus, type TransferStatus } from '../../../src/io/transfer-status.ts';
+import { wrIdBits } from '../../reference/wr-id-bits.ts';
 import {
   addPair,
   createRig,

@@ -6,7 +6,8 @@ import { type CacheSpec, parseTensor } from '../../../src/kv/parse.ts';
 import { planPart } from '../../../src/kv/plan.ts';
 import { DYNAMIC_SCALE, refusalOf } from '../../../src/kv/refusal.ts';
 import { planTransfer } from '../../../src/kv/transfer.ts';
-import { byteOf, type LayerView, type PartView } from '../../../src/kv/view.ts';
+import type { LayerView, PartView } from '../../../src/kv/view.ts';
+import { byteOf } from '../../reference/byte-of.ts';
 import { stretchesOf } from '../../reference/regions.ts';
 
 const L = 3;

@@ -9,7 +9,8 @@ import {
   refusalOfEngines,
   type Transfer,
 } from '../../../src/kv/transfer.ts';
-import { byteOf, headsOfRank, type LayerView, layView, sourceRanks } from '../../../src/kv/view.ts';
+import { headsOfRank, type LayerView, layView, sourceRanks } from '../../../src/kv/view.ts';
+import { byteOf } from '../../reference/byte-of.ts';
 import { type BuiltEngine, buildEngine, FAMILIES, transferDraw } from './engines.ts';
 
 /** Calls back with every byte of the cells of the tokens [from, to), and with the byte that belongs there. */
