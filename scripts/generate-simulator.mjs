@@ -4,7 +4,7 @@
 import { fileURLToPath } from 'node:url';
 import { HAZARDS } from '../src/faults/hazards.ts';
 import { NIC_FAULTS } from '../src/faults/nic-faults.ts';
-import { AS_WRITTEN_MIX, SHIPPED_MIX } from '../src/sim/scenario.ts';
+import { SPECIMENS } from '../src/zoo/registry.ts';
 import { rewriteSections, tableOf } from './doc-sections.mjs';
 
 const PAGE = fileURLToPath(new URL('../docs/SIMULATOR.md', import.meta.url));
@@ -21,15 +21,13 @@ function shown(hazard, value) {
 function hazards() {
   const rows = HAZARDS.map((hazard) => [
     `\`${hazard.name}\``,
-    shown(hazard, SHIPPED_MIX.hazards[hazard.name]),
-    shown(hazard, AS_WRITTEN_MIX.hazards[hazard.name]),
+    ...SPECIMENS.map(({ scenario }) => shown(hazard, scenario.hazards[hazard.name])),
     hazard.perSchedule,
     hazard.does,
   ]);
   const head = [
     'hazard of the scenario',
-    SHIPPED_MIX.name,
-    AS_WRITTEN_MIX.name,
+    ...SPECIMENS.map(({ scenario }) => scenario.name),
     'per schedule',
     'what it does',
   ];

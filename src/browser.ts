@@ -1,7 +1,7 @@
+import { runSeed } from './explore/run.ts';
 import { scenarioByName } from './explore/scenario-file.ts';
 import { instantiateKernelsAsync } from './sim/load-kernels.ts';
 import { CHECK_PAGES, CHECK_SIZES, createWorldMemory } from './sim/memory.ts';
-import { runSeed } from './sim/run.ts';
 
 /** Entry for a web page: the same world, with the kernels handed in as bytes. */
 export async function digestsOf(

@@ -22,8 +22,16 @@ export { shipped } from './connector/shipped/index.ts';
 export { type Campaign, type CampaignOptions, type Finding, runCampaign } from './explore/campaign.ts';
 export type { HarnessFailure, HarnessFailures } from './explore/harness-failure.ts';
 export { type Replay, readReplayLine, readReplayText, replayLine } from './explore/replay-line.ts';
+export { type Run, type RunOptions, runSeed, runTape } from './explore/run.ts';
 export { readScenario, scenarioByName } from './explore/scenario-file.ts';
 export { type Shrunk, shrinkSeed, shrinkTape } from './explore/shrink.ts';
+export {
+  runTrace,
+  TRACE_DEFAULTS,
+  type TraceOptions,
+  type TraceSummary,
+  tracePages,
+} from './explore/trace-run.ts';
 export type { Hazards } from './faults/hazards.ts';
 export type { Completion } from './io/fabric.ts';
 export * as io from './io/index.ts';
@@ -65,17 +73,12 @@ export { PAGE, type TimelineOptions, timeline } from './report/timeline.ts';
 export { instantiateKernels, instantiateKernelsAsync, type LoadedKernels } from './sim/load-kernels.ts';
 export { CHECK_PAGES, CHECK_SIZES, createWorldMemory, type WorldMemory } from './sim/memory.ts';
 export { readTrace, type TracedRequest } from './sim/request-trace.ts';
-export { type Parts, type Run, type RunOptions, runSeed, runTape } from './sim/run.ts';
 export type { RunResult } from './sim/run-spec.ts';
-export { AS_WRITTEN_MIX, type Scenario, SHIPPED_MIX } from './sim/scenario.ts';
+export type { Scenario } from './sim/scenario.ts';
 export type { TapeEntry } from './sim/tape.ts';
-export {
-  runTrace,
-  TRACE_DEFAULTS,
-  type TraceOptions,
-  type TraceSummary,
-  tracePages,
-} from './sim/trace-run.ts';
 export type { RunRecord, StepRecord } from './trace/record.ts';
 export type { Effect, Emit, Goal, Input, Note, PostedBatch, Wait } from './wire/machine.ts';
 export type { Message, Prompt, StepItem } from './wire/messages.ts';
+export { AS_WRITTEN_MIX } from './zoo/as-written/mix.ts';
+export { SHIPPED_MIX } from './zoo/shipped.ts';
+export type { Parts, Specimen } from './zoo/specimen.ts';

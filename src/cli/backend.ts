@@ -1,5 +1,6 @@
 import { Option } from 'commander';
 import { UsageError } from '../base/failure.ts';
+import type { RunOptions } from '../explore/run.ts';
 import {
   NATIVE_PROVIDERS,
   type NativeFabric,
@@ -7,7 +8,6 @@ import {
   openNativeFabric,
 } from '../node/native-fabric.ts';
 import type { WorldMemory } from '../sim/memory.ts';
-import type { RunOptions } from '../sim/run.ts';
 import { refuseClash } from './options.ts';
 
 export type BackendName = 'wasm' | 'native';

@@ -4,8 +4,9 @@ import type { Mode } from '../base/topology.ts';
 import { HAZARDS, type Hazard, type Hazards } from '../faults/hazards.ts';
 import { MESSAGE_FAULTS } from '../faults/message-faults.ts';
 import { SURVIVABLE_VALUES } from '../faults/nic-faults.ts';
-import { type Scenario, SHIPPED_MIX } from '../sim/scenario.ts';
+import type { Scenario } from '../sim/scenario.ts';
 import { DRAW, type TapeEntry } from '../sim/tape.ts';
+import { SHIPPED_MIX } from '../zoo/shipped.ts';
 
 /**
  * fast-check arbitraries of clusters, workloads, hazards and tapes, to attack a connector from a property suite. The only

@@ -3,16 +3,17 @@ import { mix } from '../base/mix.ts';
 import type { Fabric } from '../io/fabric.ts';
 import { sameFailure, type Violation } from '../oracle/verdict.ts';
 import type { WorldMemory } from '../sim/memory.ts';
-import { checkSeed, type Parts, runSeed, SEED_FROM_MAX } from '../sim/run.ts';
 import type { RunResult } from '../sim/run-spec.ts';
 import type { Scenario } from '../sim/scenario.ts';
 import { GOALS, type Goal } from '../wire/machine.ts';
+import type { Parts } from '../zoo/specimen.ts';
 import {
   type HarnessFailures,
   harnessFailureOf,
   keepHarnessFailure,
   noHarnessFailures,
 } from './harness-failure.ts';
+import { checkSeed, runSeed, SEED_FROM_MAX } from './run.ts';
 
 /** A campaign: schedules of one scenario, one for each seed, until enough have run or a kind of failure is wanted only once. */
 export interface CampaignOptions {

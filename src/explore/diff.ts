@@ -3,7 +3,6 @@ import { mix } from '../base/mix.ts';
 import type { Fabric } from '../io/fabric.ts';
 import type { Violation } from '../oracle/verdict.ts';
 import { digestMemory, type WorldMemory } from '../sim/memory.ts';
-import { checkSeed, runSeed, SEED_FROM_MAX } from '../sim/run.ts';
 import type { Scenario } from '../sim/scenario.ts';
 import { WINDOW } from './fabric-diff/classes.ts';
 import { type Coverage, createCoverage, missedOf } from './fabric-diff/coverage.ts';
@@ -14,6 +13,7 @@ import {
   keepHarnessFailure,
   noHarnessFailures,
 } from './harness-failure.ts';
+import { checkSeed, runSeed, SEED_FROM_MAX } from './run.ts';
 
 /** Who moves the bytes of a run, in a memory of its own. */
 export interface DiffSide {

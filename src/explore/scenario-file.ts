@@ -4,12 +4,10 @@ import { greatest } from '../base/lists.ts';
 import { describeValue } from '../base/thrown.ts';
 import { HAZARDS, type Hazard, type Hazards } from '../faults/hazards.ts';
 import { FIDELITIES } from '../io/engine/surprises.ts';
-import { AS_WRITTEN_MIX, type Scenario, SHIPPED_MIX } from '../sim/scenario.ts';
+import type { Scenario } from '../sim/scenario.ts';
+import { SPECIMEN_NAMES, SPECIMENS, specimenByName } from '../zoo/registry.ts';
 
 /** Scenarios from outside: every field is checked, and an error names its path in the file. */
-
-/** The connectors that this program has. */
-export const CONNECTOR_NAMES = ['shipped', 'as-written'] as const;
 
 const tpSizes = z.array(z.int().min(1).max(8)).min(1).max(8);
 const dpSizes = z.array(z.int().min(1).max(4)).min(1).max(4);
@@ -24,11 +22,14 @@ const hazards = z.strictObject(
   Object.fromEntries(HAZARDS.map((hazard) => [hazard.name, hazardValue(hazard)])),
 ) as unknown as z.ZodType<Hazards>;
 
+/** Far beyond what any connector of the registry has. */
+const [FAULTS_MAX, FAULT_CHARACTERS_MAX] = [64, 40];
+
 /** Bounds keep every cluster within the memory of a check and every run within seconds. */
 const scenario = z.strictObject({
   name: z.string().min(1).max(80),
-  connector: z.enum(CONNECTOR_NAMES),
-  faults: z.array(z.string().regex(/^F[1-8]$/)).max(8),
+  connector: z.enum(SPECIMEN_NAMES),
+  faults: z.array(z.string().max(FAULT_CHARACTERS_MAX)).max(FAULTS_MAX),
   mode: z.enum(['read', 'write', 'both']),
   prefillInstances: z.int().min(1).max(3),
   decodeInstances: z.int().min(1).max(3),
@@ -72,6 +73,7 @@ export function readScenario(value: unknown, where: string): Scenario {
     );
   }
   const checked: Scenario = parsed.data;
+  refuseUnknownFault(checked, where);
   refuseImpossible(checked, where);
   return checked;
 }
@@ -80,10 +82,21 @@ export function readScenario(value: unknown, where: string): Scenario {
 function refuseForeign(value: unknown, where: string): void {
   const connector =
     typeof value === 'object' && value !== null && 'connector' in value ? value.connector : null;
-  if (typeof connector === 'string' && !CONNECTOR_NAMES.some((name) => name === connector))
+  if (typeof connector === 'string' && specimenByName(connector) === undefined)
     throw new UsageError(
       'SCENARIO-FORM',
-      `${where}: connector: ${describeValue(connector)} is not in this program, which has ${CONNECTOR_NAMES.join(' and ')}; one of your own runs through the library, with parts`,
+      `${where}: connector: ${describeValue(connector)} is not in this program, which has ${SPECIMEN_NAMES.join(' and ')}; one of your own runs through the library, with parts`,
+    );
+}
+
+/** A bug that the connector does not have. */
+function refuseUnknownFault({ connector, faults }: Scenario, where: string): void {
+  const known = Object.keys(specimenByName(connector)!.bugs);
+  const wrong = faults.findIndex((id) => !known.includes(id));
+  if (wrong >= 0)
+    throw new UsageError(
+      'SCENARIO-FORM',
+      `${where}: faults.${wrong}: ${describeValue(faults[wrong])} is no fault of connector ${connector}, which has ${known.length === 0 ? 'none' : known.join(', ')}`,
     );
 }
 
@@ -123,7 +136,7 @@ function refuseImpossible(checked: Scenario, where: string): void {
     );
 }
 
-const NAMED: readonly Scenario[] = [SHIPPED_MIX, AS_WRITTEN_MIX];
+const NAMED: readonly Scenario[] = SPECIMENS.map((specimen) => specimen.scenario);
 
 export function scenarioByName(name: string): Scenario | undefined {
   return NAMED.find((candidate) => candidate.name === name);

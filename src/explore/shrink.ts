@@ -1,6 +1,5 @@
 import { sameFailure, type Violation } from '../oracle/verdict.ts';
 import type { WorldMemory } from '../sim/memory.ts';
-import { type Run, type RunOptions, runSeed, runTape } from '../sim/run.ts';
 import type { RunResult } from '../sim/run-spec.ts';
 import type { Scenario } from '../sim/scenario.ts';
 import { DRAW, type DrawKind, type TapeEntry } from '../sim/tape.ts';
@@ -10,6 +9,7 @@ import {
   keepHarnessFailure,
   noHarnessFailures,
 } from './harness-failure.ts';
+import { type Run, type RunOptions, runSeed, runTape } from './run.ts';
 
 /** The smallest tape found that still breaks the same invariant at the same place. */
 export interface Shrunk {

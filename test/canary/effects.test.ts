@@ -1,7 +1,8 @@
 import type { Topology } from '../../src/base/topology.ts';
 import { TIMER } from '../../src/connector/shipped/timers.ts';
 import { NO_HAZARDS } from '../../src/faults/hazards.ts';
-import { type Scenario, SHIPPED_MIX } from '../../src/sim/scenario.ts';
+import type { Scenario } from '../../src/sim/scenario.ts';
+import { SHIPPED_MIX } from '../../src/zoo/shipped.ts';
 import { type Canary, expectFound } from './canary.ts';
 import { plantInBatches, plantInEffects, plantInMessages } from './plant.ts';
 

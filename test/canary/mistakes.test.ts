@@ -1,11 +1,12 @@
 import { describe, expect, test } from 'vitest';
 import type { Connector, WorkerEnv } from '../../src/connector/plug.ts';
+import { runSeed } from '../../src/explore/run.ts';
 import { NO_HAZARDS } from '../../src/faults/hazards.ts';
 import type { Violation } from '../../src/oracle/verdict.ts';
 import { IN_TURN } from '../../src/proxy/choose.ts';
-import { runSeed } from '../../src/sim/run.ts';
-import { type Scenario, SHIPPED_MIX } from '../../src/sim/scenario.ts';
+import type { Scenario } from '../../src/sim/scenario.ts';
 import type { Effect, PostedBatch } from '../../src/wire/machine.ts';
+import { SHIPPED_MIX } from '../../src/zoo/shipped.ts';
 import { newMemory, ONE_OF_EACH } from '../helpers/world.ts';
 import { plantInBatches, plantInEffects } from './plant.ts';
 

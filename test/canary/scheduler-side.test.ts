@@ -2,7 +2,7 @@ import type { Connector } from '../../src/connector/plug.ts';
 import { shipped } from '../../src/connector/shipped/index.ts';
 import type { LoadOrder, ShippedMeta } from '../../src/connector/shipped/state.ts';
 import { IN_TURN } from '../../src/proxy/choose.ts';
-import { SHIPPED_MIX } from '../../src/sim/scenario.ts';
+import { SHIPPED_MIX } from '../../src/zoo/shipped.ts';
 import { type Canary, expectFound } from './canary.ts';
 import { plantInScheduler } from './plant.ts';
 

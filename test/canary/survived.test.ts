@@ -3,8 +3,8 @@ import { BrokenBelief } from '../../src/base/failure.ts';
 import type { Connector } from '../../src/connector/plug.ts';
 import { shipped } from '../../src/connector/shipped/index.ts';
 import { TIMER } from '../../src/connector/shipped/timers.ts';
-import { SHIPPED_MIX } from '../../src/sim/scenario.ts';
 import type { Goal } from '../../src/wire/machine.ts';
+import { SHIPPED_MIX } from '../../src/zoo/shipped.ts';
 import { newMemory, runConnector } from '../helpers/world.ts';
 import { plantInBatches, plantInEffects, plantInMessages, plantInScheduler, plantInWorker } from './plant.ts';
 

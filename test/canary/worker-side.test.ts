@@ -2,8 +2,8 @@ import type { Finished } from '../../src/connector/plug.ts';
 import type { ShippedMeta } from '../../src/connector/shipped/state.ts';
 import { NO_HAZARDS } from '../../src/faults/hazards.ts';
 import { StatusCode } from '../../src/io/codes.ts';
-import { SHIPPED_MIX } from '../../src/sim/scenario.ts';
 import type { Emit } from '../../src/wire/machine.ts';
+import { SHIPPED_MIX } from '../../src/zoo/shipped.ts';
 import { type Canary, expectFound } from './canary.ts';
 import { plantInWorker } from './plant.ts';
 

@@ -12,8 +12,8 @@ import { QUEUE_PAIRS, WINDOW } from '../../src/explore/fabric-diff/classes.ts';
 import type { Fabric } from '../../src/io/fabric.ts';
 import { NATIVE_PROVIDERS } from '../../src/node/native-fabric.ts';
 import type { WorldMemory } from '../../src/sim/memory.ts';
-import { SHIPPED_MIX } from '../../src/sim/scenario.ts';
 import { createWasmFabric } from '../../src/sim/wasm-fabric.ts';
+import { SHIPPED_MIX } from '../../src/zoo/shipped.ts';
 import { availability, openNative } from '../helpers/native.ts';
 import { diffMemory } from '../helpers/world.ts';
 

@@ -5,7 +5,7 @@ import { INVARIANTS } from '../../src/oracle/verdict.ts';
 import { readKernelBytes } from '../../src/node/kernel-bytes.ts';
 import { instantiateKernels } from '../../src/sim/load-kernels.ts';
 import { CHECK_PAGES, CHECK_SIZES, createWorldMemory } from '../../src/sim/memory.ts';
-import { runTape } from '../../src/sim/run.ts';
+import { runTape } from '../../src/explore/run.ts';
 
 /** Every bug that was found leaves its tape here, with its story and what caught it. */
 const FOLDER = new URL('.', import.meta.url);

@@ -3,11 +3,12 @@ import { fileURLToPath } from 'node:url';
 import { chromium } from 'playwright-core';
 import { build } from 'vite';
 import { expect, test } from 'vitest';
+import { runSeed } from '../../src/explore/run.ts';
 import { readKernelBytes } from '../../src/node/kernel-bytes.ts';
 import { instantiateKernels } from '../../src/sim/load-kernels.ts';
 import { CHECK_PAGES, CHECK_SIZES, createWorldMemory } from '../../src/sim/memory.ts';
-import { runSeed } from '../../src/sim/run.ts';
-import { AS_WRITTEN_MIX, SHIPPED_MIX } from '../../src/sim/scenario.ts';
+import { AS_WRITTEN_MIX } from '../../src/zoo/as-written/mix.ts';
+import { SHIPPED_MIX } from '../../src/zoo/shipped.ts';
 
 const CHROMIUM = '/usr/bin/chromium';
 const FLAGS = [

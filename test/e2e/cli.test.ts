@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { afterAll, describe, expect, test } from 'vitest';
-import { SHIPPED_MIX } from '../../src/sim/scenario.ts';
+import { SHIPPED_MIX } from '../../src/zoo/shipped.ts';
 
 const MAIN = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
 const folder = mkdtempSync(`${tmpdir()}/moriarty-cli-`);

@@ -2,8 +2,8 @@ import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
-import { runSeed } from '../../src/sim/run.ts';
-import { SHIPPED_MIX } from '../../src/sim/scenario.ts';
+import { runSeed } from '../../src/explore/run.ts';
+import { SHIPPED_MIX } from '../../src/zoo/shipped.ts';
 import { newMemory } from '../helpers/world.ts';
 import { digestsOf } from './digests.ts';
 

@@ -1,5 +1,5 @@
-import { runSeed } from '../../src/sim/run.ts';
-import { SHIPPED_MIX } from '../../src/sim/scenario.ts';
+import { runSeed } from '../../src/explore/run.ts';
+import { SHIPPED_MIX } from '../../src/zoo/shipped.ts';
 import { newMemory } from '../helpers/world.ts';
 
 /** The digests of seeds 0 to count - 1 of the default mix, one a line. Run by itself it prints them. */

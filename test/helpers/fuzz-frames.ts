@@ -1,6 +1,5 @@
 import { UsageError } from '../../src/base/failure.ts';
 import { finish, mix } from '../../src/base/mix.ts';
-import { readMap } from '../../src/connector/as-written/wire.ts';
 import {
   decodeMessage,
   emptyRdmaMemoryRegion,
@@ -21,6 +20,7 @@ import { layView } from '../../src/kv/view.ts';
 import type { PeerMessage } from '../../src/wire/messages.ts';
 import { decodeMsgpack } from '../../src/wire/msgpack.ts';
 import { decodePeerMessage, encodePeerMessage } from '../../src/wire/peer-codec.ts';
+import { readMap } from '../../src/zoo/as-written/wire.ts';
 import {
   decodeNotifMessage,
   encodeNotifMessage,

@@ -1,11 +1,12 @@
 import type { Connector } from '../../src/connector/plug.ts';
 import { DIFF_PAGES } from '../../src/explore/fabric-diff/workload.ts';
+import { type Run, runSeed } from '../../src/explore/run.ts';
 import { readKernelBytes } from '../../src/node/kernel-bytes.ts';
 import { type ChoicePolicy, IN_TURN } from '../../src/proxy/choose.ts';
 import { instantiateKernels } from '../../src/sim/load-kernels.ts';
 import { CHECK_PAGES, CHECK_SIZES, createWorldMemory, type WorldMemory } from '../../src/sim/memory.ts';
-import { type Run, runSeed } from '../../src/sim/run.ts';
-import { type Scenario, SHIPPED_MIX } from '../../src/sim/scenario.ts';
+import type { Scenario } from '../../src/sim/scenario.ts';
+import { SHIPPED_MIX } from '../../src/zoo/shipped.ts';
 
 /** What tests that run whole clusters share. */
 

@@ -1,14 +1,15 @@
 import { readFileSync } from 'node:fs';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { readReplayText } from '../../src/explore/replay-line.ts';
+import { runSeed, runTape } from '../../src/explore/run.ts';
 import { NO_HAZARDS } from '../../src/faults/hazards.ts';
 import { landHead } from '../../src/io/verbs-land.ts';
 import type { SimQueuePair, VerbsSim } from '../../src/io/verbs-sim.ts';
 import { isPosting } from '../../src/sim/nic-batches.ts';
 import { findPending, type Pending } from '../../src/sim/nic-danger.ts';
 import { NicSide } from '../../src/sim/nic-side.ts';
-import { runSeed, runTape } from '../../src/sim/run.ts';
-import { type Scenario, SHIPPED_MIX } from '../../src/sim/scenario.ts';
+import type { Scenario } from '../../src/sim/scenario.ts';
+import { SHIPPED_MIX } from '../../src/zoo/shipped.ts';
 import { newMemory, ONE_OF_EACH } from '../helpers/world.ts';
 
 // What the judges take for "can still land" is what can: after every step it is compared with the queues themselves, by

@@ -3,9 +3,9 @@ import { below, finish, mix } from '../../src/base/mix.ts';
 import type { ActorId } from '../../src/base/topology.ts';
 import type { WorkerEnv } from '../../src/connector/plug.ts';
 import { NO_HAZARDS } from '../../src/faults/hazards.ts';
-import { SHIPPED_MIX } from '../../src/sim/scenario.ts';
 import type { Message, PeerMessage } from '../../src/wire/messages.ts';
 import { encodePeerMessage } from '../../src/wire/peer-codec.ts';
+import { SHIPPED_MIX } from '../../src/zoo/shipped.ts';
 import { plantInWorker } from '../canary/plant.ts';
 import { newMemory, runConnector } from '../helpers/world.ts';
 

@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'vitest';
+import { runSeed, runTape } from '../../src/explore/run.ts';
 import { NO_HAZARDS } from '../../src/faults/hazards.ts';
-import { runSeed, runTape } from '../../src/sim/run.ts';
-import { type Scenario, SHIPPED_MIX } from '../../src/sim/scenario.ts';
+import type { Scenario } from '../../src/sim/scenario.ts';
 import { readTape } from '../../src/sim/tape.ts';
+import { SHIPPED_MIX } from '../../src/zoo/shipped.ts';
 import { plantInEffects } from '../canary/plant.ts';
 import { newMemory, ONE_OF_EACH, runConnector } from '../helpers/world.ts';
 

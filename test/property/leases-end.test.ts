@@ -1,11 +1,12 @@
 import { describe, expect, test } from 'vitest';
 import { finish, mix } from '../../src/base/mix.ts';
+import { runSeed } from '../../src/explore/run.ts';
 import { NO_HAZARDS } from '../../src/faults/hazards.ts';
 import { headsOfRank, idleSources, sealingRanks, sourceRanks, targetRanks } from '../../src/kv/view.ts';
 import { drawSetup } from '../../src/sim/draws.ts';
-import { runSeed } from '../../src/sim/run.ts';
-import { type Scenario, SHIPPED_MIX } from '../../src/sim/scenario.ts';
+import type { Scenario } from '../../src/sim/scenario.ts';
 import { seededTape } from '../../src/sim/tape.ts';
+import { SHIPPED_MIX } from '../../src/zoo/shipped.ts';
 import { newMemory } from '../helpers/world.ts';
 
 // Where nothing is lost or late, a loan ends with its request and never by its time limit, whichever ranks hold copies.

@@ -2,10 +2,11 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Mode } from '../../src/base/topology.ts';
 import { mutateTape, mutations, scenarios } from '../../src/explore/arbitraries.ts';
+import { type Run, runSeed, runTape } from '../../src/explore/run.ts';
 import { NO_HAZARDS } from '../../src/faults/hazards.ts';
-import { type Run, runSeed, runTape } from '../../src/sim/run.ts';
-import { type Scenario, SHIPPED_MIX } from '../../src/sim/scenario.ts';
+import type { Scenario } from '../../src/sim/scenario.ts';
 import { GOALS, type Goal } from '../../src/wire/machine.ts';
+import { SHIPPED_MIX } from '../../src/zoo/shipped.ts';
 import { newMemory } from '../helpers/world.ts';
 
 // The shipped connector keeps every promise in any cluster, under any workload, fault and order of events.

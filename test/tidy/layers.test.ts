@@ -16,14 +16,15 @@ const ROWS: { readonly [folder: string]: number } = {
   faults: 5,
   sim: 6,
   node: 6,
-  explore: 7,
-  report: 7,
-  cli: 8,
+  zoo: 7,
+  explore: 8,
+  report: 8,
+  cli: 9,
 };
 
 /** What is built of the folders and stands above all of them. */
 const PRODUCTS = ['src/index.ts', 'src/browser.ts'];
-const PRODUCT_ROW = 9;
+const PRODUCT_ROW = 10;
 
 interface Place {
   readonly row: number;

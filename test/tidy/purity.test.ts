@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { filesBelow, importsOf, lineAt, scan, textOf } from './source.ts';
 
-/** Rows 0 to 6 are functions of their inputs: they run in a browser unchanged, and twice alike. */
+/** Rows 0 to 7 are functions of their inputs: they run in a browser unchanged, and twice alike. */
 const PURE = [
   'base',
   'kv',
@@ -14,12 +14,13 @@ const PURE = [
   'trace',
   'faults',
   'sim',
+  'zoo',
 ];
 
 /** The packages that a pure folder may import; all others none. */
 const PACKAGES: { readonly [folder: string]: readonly string[] } = {
   wire: ['@msgpack/msgpack'],
-  connector: ['@msgpack/msgpack'],
+  zoo: ['@msgpack/msgpack'],
 };
 
 /** Functions of Math that give the same bits everywhere; sin, exp, pow and their like may differ by machine. */
@@ -174,7 +175,7 @@ describe('a purity rule fires on', () => {
     ['base', "import { readFileSync } from 'node:fs';", ['node:fs']],
     ['base', "import { decode } from '@msgpack/msgpack';", ['@msgpack/msgpack']],
     ['wire', "import { decode } from '@msgpack/msgpack';", []],
-    ['connector', "import { decode } from '@msgpack/msgpack'; import 'zod';", ['zod']],
+    ['zoo', "import { decode } from '@msgpack/msgpack'; import 'zod';", ['zod']],
     ['wire', "const fs = require('fs'); await import('os');", ['fs', 'os']],
     ['kv', "import './view.ts'; import '../base/mix.ts';", []],
     ['kv', 'await import(name);', ['(computed)']],

@@ -30,7 +30,7 @@ describe('the scanner', () => {
     ["import { a } from './a.ts';", ['./a.ts']],
     ["import type { A } from './a.ts';", ['./a.ts']],
     ["import a, { type B } from './a.ts';", ['./a.ts']],
-    ["import {\n  a,\n  b,\n} from './a.ts';", ['./a.ts']],
+    ["import { \n  a, \n  b, \n } from './a.ts';", ['./a.ts']],
     ["import * as a from 'a';", ['a']],
     ["import 'side';", ['side']],
     ['import "side";', ['side']],

@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import { FAULT_IDS, FAULTS, type FaultId, faultSet } from '../../src/connector/as-written/index.ts';
-import { runSeed, runTape } from '../../src/sim/run.ts';
+import { runSeed, runTape } from '../../src/explore/run.ts';
 import type { RunResult } from '../../src/sim/run-spec.ts';
-import { AS_WRITTEN_MIX, type Scenario } from '../../src/sim/scenario.ts';
+import type { Scenario } from '../../src/sim/scenario.ts';
+import { FAULT_IDS, FAULTS, type FaultId, faultSet } from '../../src/zoo/as-written/faults.ts';
+import { AS_WRITTEN_MIX } from '../../src/zoo/as-written/mix.ts';
 import { newMemory } from '../helpers/world.ts';
 
 // The zoo's first specimen: the first published connector, each of its known faults alone, all at once, all mended.

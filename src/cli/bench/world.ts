@@ -1,5 +1,5 @@
 import { runCampaign } from '../../explore/campaign.ts';
-import { SHIPPED_MIX } from '../../sim/scenario.ts';
+import { SHIPPED_MIX } from '../../zoo/shipped.ts';
 import { checkMemory } from '../harness.ts';
 import { type Figure, figure, median } from './figures.ts';
 

@@ -1,6 +1,5 @@
 import { type Command, Option } from 'commander';
 import { UsageError } from '../../base/failure.ts';
-import { FAULT_IDS } from '../../connector/as-written/faults.ts';
 import {
   advanceCampaign,
   type Campaign,
@@ -16,6 +15,7 @@ import {
   noHarnessFailures,
 } from '../../explore/harness-failure.ts';
 import { replayLine } from '../../explore/replay-line.ts';
+import { connectorName, type RunOptions, SEED_FROM_MAX } from '../../explore/run.ts';
 import { readScenario, SCENARIO_NAMES, scenarioByName } from '../../explore/scenario-file.ts';
 import { type Shrunk, shrinkSeed } from '../../explore/shrink.ts';
 import { FIDELITIES, type Fidelity } from '../../io/engine/surprises.ts';
@@ -23,9 +23,9 @@ import type { NativeProvider } from '../../node/native-fabric.ts';
 import { INVARIANTS } from '../../oracle/verdict.ts';
 import { PAGE, timeline } from '../../report/timeline.ts';
 import type { WorldMemory } from '../../sim/memory.ts';
-import { connectorName, type RunOptions, SEED_FROM_MAX } from '../../sim/run.ts';
-import { AS_WRITTEN_MIX, type Scenario, SHIPPED_MIX } from '../../sim/scenario.ts';
+import type { Scenario } from '../../sim/scenario.ts';
 import { type TapeEntry, tapeRows } from '../../sim/tape.ts';
+import { SPECIMEN_NAMES, SPECIMENS, specimenByName, specimenOf } from '../../zoo/registry.ts';
 import { type BackendName, backendOption, openBackend, providerOption } from '../backend.ts';
 import { readText } from '../files.ts';
 import { checkMemory } from '../harness.ts';
@@ -37,7 +37,7 @@ import { endProgress, print, printJson, showProgress, thousands } from '../outpu
 interface ScenarioFlags {
   readonly mode?: 'read' | 'write' | 'both';
   readonly engine?: Fidelity;
-  readonly connector?: 'shipped' | 'as-written';
+  readonly connector?: string;
   readonly fault?: string;
 }
 
@@ -68,13 +68,11 @@ export function addCheck(program: Command, finish: (code: number) => void): void
         'the MoRI-IO engine as it is (mori), or without its surprises',
       ).choices(FIDELITIES),
     )
-    .addOption(
-      new Option('--connector <name>', 'the protocol under attack').choices(['shipped', 'as-written']),
-    )
+    .addOption(new Option('--connector <name>', 'the protocol under attack').choices(SPECIMEN_NAMES))
     .addOption(
       new Option(
         '--fault <ids>',
-        'as-written only: F1 to F8, separated by commas, or all, or none (default: all)',
+        `known faults to switch on, separated by commas, or all, or none (default: all); ${bugList()}`,
       ),
     )
     .addOption(
@@ -177,21 +175,36 @@ export function scenarioOf(file: string | undefined, flags: ScenarioFlags): Scen
     file !== undefined && flags.connector !== undefined,
     'a scenario names its own connector: give either the scenario or --connector',
   );
-  const byConnector = flags.connector === 'as-written' ? AS_WRITTEN_MIX : SHIPPED_MIX;
-  const base = file === undefined ? byConnector : (named ?? readScenarioFile(file));
-  refuseClash(
-    flags.fault !== undefined && base.connector !== 'as-written',
-    '--fault switches faults of the as-written connector: add --connector as-written',
-  );
-  const faults =
-    base.connector !== 'as-written'
-      ? []
-      : flags.fault !== undefined
-        ? faultsOf(flags.fault)
-        : base.faults.length > 0
-          ? base.faults
-          : faultsOf('all');
+  const attacked = specimenByName(flags.connector ?? 'shipped')!;
+  const base = file === undefined ? attacked.scenario : (named ?? readScenarioFile(file));
+  const faults = faultsOf(base, flags.fault);
   return { ...base, mode: flags.mode ?? base.mode, engine: flags.engine ?? base.engine, faults };
+}
+
+/** The switched-on bugs: of the flag, of the scenario, or all that the connector is known for. */
+function faultsOf(base: Scenario, flag: string | undefined): readonly string[] {
+  const known = Object.keys(specimenOf(base).bugs);
+  if (flag === undefined) return base.faults.length > 0 ? base.faults : known;
+  refuseClash(
+    known.length === 0,
+    `--fault switches known faults of a connector, and ${base.connector} has none: ${bugList()}`,
+  );
+  if (flag === 'all') return known;
+  if (flag === 'none') return [];
+  const ids = flag.split(',');
+  const wrong = ids.find((id) => !known.includes(id));
+  if (wrong !== undefined)
+    throw new UsageError(
+      'FLAG',
+      `--fault ${flag}: ${JSON.stringify(wrong)} is not a fault of ${base.connector}; use ${known.join(', ')}, all or none`,
+    );
+  return ids;
+}
+
+/** Who has known bugs, and which: `as-written has F1, F2`. */
+function bugList(): string {
+  const buggy = SPECIMENS.filter(({ bugs }) => Object.keys(bugs).length > 0);
+  return buggy.map(({ name, bugs }) => `${name} has ${Object.keys(bugs).join(', ')}`).join('; ');
 }
 
 function readScenarioFile(path: string): Scenario {
@@ -203,19 +216,6 @@ function readScenarioFile(path: string): Scenario {
     throw new UsageError('SCENARIO-JSON', `${path} is not JSON: ${(error as Error).message}`);
   }
   return readScenario(value, path);
-}
-
-function faultsOf(text: string): string[] {
-  if (text === 'all') return [...FAULT_IDS];
-  if (text === 'none') return [];
-  const ids = text.split(',');
-  const wrong = ids.find((id) => !FAULT_IDS.some((known) => known === id));
-  if (wrong !== undefined)
-    throw new UsageError(
-      'FLAG',
-      `--fault ${text}: ${JSON.stringify(wrong)} is not a fault; use F1 to F8, all or none`,
-    );
-  return ids;
 }
 
 export interface FindingReport {

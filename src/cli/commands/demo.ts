@@ -1,15 +1,16 @@
 import type { Command } from 'commander';
 import { BrokenBelief } from '../../base/failure.ts';
-import { FAULT_IDS, FAULTS, type FaultId } from '../../connector/as-written/faults.ts';
 import type { Campaign } from '../../explore/campaign.ts';
 import {
   addHarnessFailures,
   type HarnessFailures,
   noHarnessFailures,
 } from '../../explore/harness-failure.ts';
+import { TRACE_DEFAULTS } from '../../explore/trace-run.ts';
 import type { WorldMemory } from '../../sim/memory.ts';
-import { AS_WRITTEN_MIX, type Scenario, SHIPPED_MIX } from '../../sim/scenario.ts';
-import { TRACE_DEFAULTS } from '../../sim/trace-run.ts';
+import type { Scenario } from '../../sim/scenario.ts';
+import { AS_WRITTEN } from '../../zoo/as-written/index.ts';
+import { SHIPPED_MIX } from '../../zoo/shipped.ts';
 import { checkMemory } from '../harness.ts';
 import { showHarnessFailures } from '../harness-report.ts';
 import { exitUnless, type Interruption, showInterruption, watchSignals } from '../interruption.ts';
@@ -46,7 +47,7 @@ async function demo(): Promise<number> {
   const clean = await every(attack, ['write', 'read'] as const, attackShipped);
   if (interruption.signal === null)
     print('\n2. The first published connector, as it was first written: each known fault, found and shrunk');
-  const found = await every(attack, FAULT_IDS, hunt);
+  const found = await every(attack, Object.keys(AS_WRITTEN.bugs), hunt);
   interruption.ignore();
   for (const line of showInterruption(interruption)) print(line);
   if (interruption.signal !== null) return exitUnless(interruption, EXIT.fine);
@@ -124,9 +125,9 @@ async function attackShipped(attack: Attack, mode: 'read' | 'write'): Promise<bo
   return findings.length === 0;
 }
 
-async function hunt(attack: Attack, fault: FaultId): Promise<boolean> {
-  const { where, what } = FAULTS[fault];
-  const scenario = { ...AS_WRITTEN_MIX, faults: [fault] };
+async function hunt(attack: Attack, fault: string): Promise<boolean> {
+  const { where, what } = AS_WRITTEN.bugs[fault]!;
+  const scenario = { ...AS_WRITTEN.scenario, faults: [fault] };
   const task = { name: fault, scenario, schedules: FAULT_SCHEDULES_MAX, stopAtFirst: true };
   const { campaign, pages } = await campaignOf(attack, task);
   const { schedules, findings } = campaign;

@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { runSeed } from '../../explore/run.ts';
 import {
   type BackendHealth,
   examineLibfabric,
@@ -6,8 +7,7 @@ import {
   type HalfHealth,
   type LibfabricHealth,
 } from '../../node/doctor.ts';
-import { runSeed } from '../../sim/run.ts';
-import { SHIPPED_MIX } from '../../sim/scenario.ts';
+import { SHIPPED_MIX } from '../../zoo/shipped.ts';
 import { checkMemory } from '../harness.ts';
 import { EXIT, print, printJson } from '../output.ts';
 

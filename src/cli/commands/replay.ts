@@ -3,13 +3,13 @@ import type { Command } from 'commander';
 import { UsageError } from '../../base/failure.ts';
 import { hasReplayLine } from '../../explore/pasted.ts';
 import { type Replay, readReplay } from '../../explore/replay-line.ts';
-import { CONNECTOR_NAMES } from '../../explore/scenario-file.ts';
+import { runSeed, runTape } from '../../explore/run.ts';
 import type { NativeProvider } from '../../node/native-fabric.ts';
 import { INVARIANTS } from '../../oracle/verdict.ts';
 import { PAGE, timeline } from '../../report/timeline.ts';
-import { runSeed, runTape } from '../../sim/run.ts';
 import type { RunResult } from '../../sim/run-spec.ts';
 import { tapeRows } from '../../sim/tape.ts';
+import { SPECIMEN_NAMES } from '../../zoo/registry.ts';
 import { type BackendName, backendOption, openBackend, providerOption } from '../backend.ts';
 import { readText } from '../files.ts';
 import { checkMemory } from '../harness.ts';
@@ -56,7 +56,7 @@ export function toldBy(words: readonly string[]): Replay {
   if (told.connector !== told.scenario.connector)
     throw new UsageError(
       'REPLAY-CONNECTOR',
-      `the run was of connector ${JSON.stringify(told.connector)}, which is not in this program (it has ${CONNECTOR_NAMES.join(' and ')}): replay it through the library, readReplayLine and then runTape or runSeed with parts that make it`,
+      `the run was of connector ${JSON.stringify(told.connector)}, which is not in this program (it has ${SPECIMEN_NAMES.join(' and ')}): replay it through the library, readReplayLine and then runTape or runSeed with parts that make it`,
     );
   return told;
 }

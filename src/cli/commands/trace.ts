@@ -1,17 +1,17 @@
 import { type Command, Option } from 'commander';
-import { readKernelBytes } from '../../node/kernel-bytes.ts';
-import { packageFile } from '../../node/package-file.ts';
-import { INVARIANTS } from '../../oracle/verdict.ts';
-import { instantiateKernels } from '../../sim/load-kernels.ts';
-import { readTrace } from '../../sim/request-trace.ts';
-import type { RunResult } from '../../sim/run-spec.ts';
 import {
   runTrace,
   TRACE_DEFAULTS,
   type TraceOptions,
   type TraceSummary,
   tracePages,
-} from '../../sim/trace-run.ts';
+} from '../../explore/trace-run.ts';
+import { readKernelBytes } from '../../node/kernel-bytes.ts';
+import { packageFile } from '../../node/package-file.ts';
+import { INVARIANTS } from '../../oracle/verdict.ts';
+import { instantiateKernels } from '../../sim/load-kernels.ts';
+import { readTrace } from '../../sim/request-trace.ts';
+import type { RunResult } from '../../sim/run-spec.ts';
 import { readText } from '../files.ts';
 import { wholeNumber } from '../options.ts';
 import { complain, EXIT, endProgress, print, printJson, showProgress, thousands } from '../output.ts';

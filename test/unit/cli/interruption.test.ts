@@ -3,7 +3,7 @@ import { campaignInSlices, reportsOf, showFinding } from '../../../src/cli/comma
 import { exitUnless, inSlices, type Signal, watchSignals } from '../../../src/cli/interruption.ts';
 import { type CampaignOptions, runCampaign } from '../../../src/explore/campaign.ts';
 import { readReplayLine } from '../../../src/explore/replay-line.ts';
-import { AS_WRITTEN_MIX } from '../../../src/sim/scenario.ts';
+import { AS_WRITTEN_MIX } from '../../../src/zoo/as-written/mix.ts';
 import { newMemory } from '../../helpers/world.ts';
 
 const memory = newMemory();

@@ -5,12 +5,14 @@ import { exitOf, harnessAsJson, showHarnessFailures } from '../../../src/cli/har
 import { type Campaign, runCampaign } from '../../../src/explore/campaign.ts';
 import { HARNESS_FAILURES_MAX } from '../../../src/explore/harness-failure.ts';
 import { readReplayLine } from '../../../src/explore/replay-line.ts';
+import { type RunOptions, runSeed } from '../../../src/explore/run.ts';
 import { shrinkSeed } from '../../../src/explore/shrink.ts';
 import type { Fabric } from '../../../src/io/fabric.ts';
 import { IN_TURN } from '../../../src/proxy/choose.ts';
-import { type RunOptions, runSeed } from '../../../src/sim/run.ts';
-import { AS_WRITTEN_MIX, type Scenario, SHIPPED_MIX } from '../../../src/sim/scenario.ts';
+import type { Scenario } from '../../../src/sim/scenario.ts';
 import { createWasmFabric } from '../../../src/sim/wasm-fabric.ts';
+import { AS_WRITTEN_MIX } from '../../../src/zoo/as-written/mix.ts';
+import { SHIPPED_MIX } from '../../../src/zoo/shipped.ts';
 import { plantInMessages } from '../../canary/plant.ts';
 import { newMemory } from '../../helpers/world.ts';
 

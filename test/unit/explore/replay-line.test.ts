@@ -4,10 +4,11 @@ import { afterAll, describe, expect, test } from 'vitest';
 import { UsageError } from '../../../src/base/failure.ts';
 import { toldBy } from '../../../src/cli/commands/replay.ts';
 import { readReplay, readReplayLine, replayLine } from '../../../src/explore/replay-line.ts';
+import { runSeed } from '../../../src/explore/run.ts';
 import { shrinkSeed } from '../../../src/explore/shrink.ts';
 import { IN_TURN } from '../../../src/proxy/choose.ts';
-import { runSeed } from '../../../src/sim/run.ts';
-import { AS_WRITTEN_MIX, SHIPPED_MIX } from '../../../src/sim/scenario.ts';
+import { AS_WRITTEN_MIX } from '../../../src/zoo/as-written/mix.ts';
+import { SHIPPED_MIX } from '../../../src/zoo/shipped.ts';
 import { plantInMessages } from '../../canary/plant.ts';
 import { newMemory } from '../../helpers/world.ts';
 

@@ -1,7 +1,7 @@
 import { expect, test, vi } from 'vitest';
 import { shipped } from '../../../src/connector/shipped/index.ts';
 import { NO_HAZARDS } from '../../../src/faults/hazards.ts';
-import { SHIPPED_MIX } from '../../../src/sim/scenario.ts';
+import { SHIPPED_MIX } from '../../../src/zoo/shipped.ts';
 import { newMemory, runConnector } from '../../helpers/world.ts';
 
 // A bug planted in the little vLLM itself: whatever a request frees, it frees twice.

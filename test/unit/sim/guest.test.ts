@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest';
 import type { Connector } from '../../../src/connector/plug.ts';
 import { shipped } from '../../../src/connector/shipped/index.ts';
+import { runSeed } from '../../../src/explore/run.ts';
 import { NO_HAZARDS } from '../../../src/faults/hazards.ts';
 import type { Violation } from '../../../src/oracle/verdict.ts';
 import { type ChoicePolicy, IN_TURN } from '../../../src/proxy/choose.ts';
-import { runSeed } from '../../../src/sim/run.ts';
-import { SHIPPED_MIX } from '../../../src/sim/scenario.ts';
 import type { Effect } from '../../../src/wire/machine.ts';
+import { SHIPPED_MIX } from '../../../src/zoo/shipped.ts';
 import { plantInScheduler, plantInWorker } from '../../canary/plant.ts';
 import { newMemory, runConnector } from '../../helpers/world.ts';
 

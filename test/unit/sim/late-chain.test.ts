@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
-import { runTape } from '../../../src/sim/run.ts';
-import { type Scenario, SHIPPED_MIX } from '../../../src/sim/scenario.ts';
+import { runTape } from '../../../src/explore/run.ts';
+import type { Scenario } from '../../../src/sim/scenario.ts';
 import { readTape } from '../../../src/sim/tape.ts';
+import { SHIPPED_MIX } from '../../../src/zoo/shipped.ts';
 import { newMemory } from '../../helpers/world.ts';
 
 /** READ, the library as it is: one batch with chains that wait for room, and an error of the first of them. */

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { runCampaign } from '../../../src/explore/campaign.ts';
+import { runTape } from '../../../src/explore/run.ts';
 import { NO_HAZARDS } from '../../../src/faults/hazards.ts';
 import {
   NIC_FAULT_NAMES,
@@ -8,11 +9,11 @@ import {
   type NicFaultName,
 } from '../../../src/faults/nic-faults.ts';
 import type { Fidelity } from '../../../src/io/engine/surprises.ts';
-import { runTape } from '../../../src/sim/run.ts';
 import type { RunResult } from '../../../src/sim/run-spec.ts';
-import { type Scenario, SHIPPED_MIX } from '../../../src/sim/scenario.ts';
+import type { Scenario } from '../../../src/sim/scenario.ts';
 import { DRAW, type TapeEntry } from '../../../src/sim/tape.ts';
 import type { Goal } from '../../../src/wire/machine.ts';
+import { SHIPPED_MIX } from '../../../src/zoo/shipped.ts';
 import { newMemory, ONE_OF_EACH } from '../../helpers/world.ts';
 
 /** Each fault of the NIC hits the shipped connector, matters to somebody, and is survived on the sound engine. */

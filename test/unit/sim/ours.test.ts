@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 import { BrokenBelief } from '../../../src/base/failure.ts';
 import { runCampaign } from '../../../src/explore/campaign.ts';
+import { runSeed } from '../../../src/explore/run.ts';
 import type { WorldMemory } from '../../../src/sim/memory.ts';
-import { runSeed } from '../../../src/sim/run.ts';
-import { SHIPPED_MIX } from '../../../src/sim/scenario.ts';
+import { SHIPPED_MIX } from '../../../src/zoo/shipped.ts';
 import { newMemory } from '../../helpers/world.ts';
 
 /** The forward pass of a rank, which is ours, fails in the middle of a step that a connector has a part in. */

@@ -2,8 +2,8 @@ import { describe, expect, test } from 'vitest';
 import { UsageError } from '../../../src/base/failure.ts';
 import { finish, mix } from '../../../src/base/mix.ts';
 import { runCampaign } from '../../../src/explore/campaign.ts';
-import { rootOf, runSeed, SEED_FROM_MAX } from '../../../src/sim/run.ts';
-import { SHIPPED_MIX } from '../../../src/sim/scenario.ts';
+import { rootOf, runSeed, SEED_FROM_MAX } from '../../../src/explore/run.ts';
+import { SHIPPED_MIX } from '../../../src/zoo/shipped.ts';
 import { newMemory } from '../../helpers/world.ts';
 
 const memory = newMemory();

@@ -1,10 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { UsageError } from '../../../src/base/failure.ts';
+import { runSeed, runTape } from '../../../src/explore/run.ts';
 import { NO_HAZARDS } from '../../../src/faults/hazards.ts';
 import { createReadySet, HAPPENING, type Happening } from '../../../src/sim/ready-set.ts';
-import { runSeed, runTape } from '../../../src/sim/run.ts';
-import { SHIPPED_MIX } from '../../../src/sim/scenario.ts';
 import {
   createOccurrences,
   DELAY_MICROS_MAX,
@@ -18,6 +17,7 @@ import {
   tapeRows,
 } from '../../../src/sim/tape.ts';
 import type { Goal } from '../../../src/wire/machine.ts';
+import { SHIPPED_MIX } from '../../../src/zoo/shipped.ts';
 import { newMemory } from '../../helpers/world.ts';
 
 const memory = newMemory();

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
+import { LLAMA_3_8B, runTrace, TRACE_DEFAULTS, tracePages } from '../../../src/explore/trace-run.ts';
 import { readKernelBytes } from '../../../src/node/kernel-bytes.ts';
 import { instantiateKernels } from '../../../src/sim/load-kernels.ts';
-import { LLAMA_3_8B, runTrace, TRACE_DEFAULTS, tracePages } from '../../../src/sim/trace-run.ts';
 
 test.each(['write', 'read'] as const)('a request of 200,000 blocks goes through in %s mode', (mode) => {
   const options = {

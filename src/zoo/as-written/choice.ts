@@ -1,5 +1,5 @@
-import type { FaultSet } from '../connector/as-written/faults.ts';
-import { type ChoicePolicy, type ChoiceState, createChoice } from './choose.ts';
+import { type ChoicePolicy, type ChoiceState, createChoice } from '../../proxy/choose.ts';
+import type { FaultSet } from './faults.ts';
 
 /**
  * How the first proxy chose: one counter of all requests, taken modulo the length of each list of instances, and a DP

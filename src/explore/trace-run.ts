@@ -1,21 +1,20 @@
 import { believe, UsageError } from '../base/failure.ts';
 import { finish, mix } from '../base/mix.ts';
 import { layTopology, type Mode } from '../base/topology.ts';
-import { shipped } from '../connector/shipped/index.ts';
 import { NICS, type NicTimes } from '../io/profiles.ts';
-import { IN_TURN } from '../proxy/choose.ts';
+import type { Grain } from '../sim/cluster.ts';
+import { PLAIN_PROFILE, type RequestSetup, type Setup } from '../sim/draws.ts';
+import type { LoadedKernels } from '../sim/load-kernels.ts';
+import { createWorldMemory, type MemorySizes, take, type WorldMemory } from '../sim/memory.ts';
+import type { ReferencedPrompt } from '../sim/prompts.ts';
+import { HASH_BLOCK_TOKENS, type TracedRequest } from '../sim/request-trace.ts';
+import type { RunObserver, RunResult } from '../sim/run-spec.ts';
+import { replayTape } from '../sim/tape.ts';
+import { createWasmFabric } from '../sim/wasm-fabric.ts';
+import { runWorld } from '../sim/world.ts';
 import type { Note } from '../wire/machine.ts';
 import type { Prompt } from '../wire/messages.ts';
-import type { Grain } from './cluster.ts';
-import { PLAIN_PROFILE, type RequestSetup, type Setup } from './draws.ts';
-import type { LoadedKernels } from './load-kernels.ts';
-import { createWorldMemory, type MemorySizes, take, type WorldMemory } from './memory.ts';
-import type { ReferencedPrompt } from './prompts.ts';
-import { HASH_BLOCK_TOKENS, type TracedRequest } from './request-trace.ts';
-import type { RunObserver, RunResult } from './run-spec.ts';
-import { replayTape } from './tape.ts';
-import { createWasmFabric } from './wasm-fabric.ts';
-import { runWorld } from './world.ts';
+import { SHIPPED } from '../zoo/shipped.ts';
 
 /**
  * A request trace through a simulated cluster, in time order and at block grain: one word of memory stands for one block
@@ -130,8 +129,7 @@ export function runTrace(
     nic,
     fidelity: 'sound',
     fabric: createWasmFabric(memory),
-    connector: shipped,
-    policy: IN_TURN,
+    ...SHIPPED.parts([]),
     tape: replayTape([]),
     replaying: false,
     profile: PLAIN_PROFILE,

@@ -1,7 +1,13 @@
 import type { BlockId, EngineId, RequestId, TransferId } from '../../base/topology.ts';
+import type {
+  ConnectorScheduler,
+  FinishVerdict,
+  Matched,
+  RequestView,
+  SchedulerEnv,
+} from '../../connector/plug.ts';
 import type { Emit } from '../../wire/machine.ts';
 import type { StepItem } from '../../wire/messages.ts';
-import type { ConnectorScheduler, FinishVerdict, Matched, RequestView, SchedulerEnv } from '../plug.ts';
 import { type FaultSet, ThreadDeath } from './faults.ts';
 import type { LoadOrder, SaveOrder, StepMeta } from './state.ts';
 import { remoteBlocksBytes } from './wire.ts';

@@ -1,4 +1,5 @@
 import { UsageError } from '../../base/failure.ts';
+import type { Bug } from '../specimen.ts';
 
 /**
  * The eight faults that the review of the first connector found. Each has a switch of its own: in the set it is on, as
@@ -9,17 +10,7 @@ export const FAULT_IDS = ['F1', 'F2', 'F3', 'F4', 'F5', 'F6', 'F7', 'F8'] as con
 export type FaultId = (typeof FAULT_IDS)[number];
 export type FaultSet = ReadonlySet<FaultId>;
 
-export interface Fault {
-  /** The part of the connector or proxy that has it. */
-  readonly where: string;
-  readonly what: string;
-  /** The invariants of docs/INVARIANTS.md that break, the usual one first. */
-  readonly breaks: readonly string[];
-  /** Every place (see Violation) at which it has been seen to show. */
-  readonly places: readonly RegExp[];
-}
-
-export const FAULTS: { readonly [F in FaultId]: Fault } = {
+export const FAULTS: { readonly [F in FaultId]: Bug } = {
   F1: {
     where: 'notify listener',
     what: 'the error path for bytes that are not UTF-8 names the text that only a good decode would have set',

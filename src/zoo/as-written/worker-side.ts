@@ -1,9 +1,9 @@
 import type { ActorId } from '../../base/topology.ts';
+import type { ConnectorWorker, Finished, Progress, WorkerEnv } from '../../connector/plug.ts';
 import { StatusCode } from '../../io/codes.ts';
 import type { Emit, Input } from '../../wire/machine.ts';
 import type { BytesMessage } from '../../wire/messages.ts';
 import { goal, refuse } from '../../wire/notes.ts';
-import type { ConnectorWorker, Finished, Progress, WorkerEnv } from '../plug.ts';
 import type { FaultSet } from './faults.ts';
 import { handshakeExecutor, handshakeListener } from './handshake.ts';
 import { awaitWrites, readAll } from './load.ts';

@@ -1,6 +1,6 @@
 import { BrokenBelief } from '../../base/failure.ts';
+import type { Progress } from '../../connector/plug.ts';
 import type { Emit } from '../../wire/machine.ts';
-import type { Progress } from '../plug.ts';
 import { ThreadDeath } from './faults.ts';
 
 /**

@@ -1,35 +1,26 @@
 import { UsageError } from '../base/failure.ts';
 import { finish, mix } from '../base/mix.ts';
 import { describeThrown, describeValue } from '../base/thrown.ts';
-import { asWritten, faultSet } from '../connector/as-written/index.ts';
-import type { Connector } from '../connector/plug.ts';
-import { shipped } from '../connector/shipped/index.ts';
 import { STRAY_KINDS } from '../faults/strays.ts';
 import type { Fabric } from '../io/fabric.ts';
 import { NICS } from '../io/profiles.ts';
-import { asWrittenChoice } from '../proxy/as-written-choice.ts';
-import { type ChoicePolicy, IN_TURN } from '../proxy/choose.ts';
-import { CELL_GRAIN } from './cluster.ts';
-import { drawProfile, drawSetup, PLAIN_PROFILE, type Profile } from './draws.ts';
-import type { WorldMemory } from './memory.ts';
-import { CHECK_NETWORK } from './network.ts';
-import { layPrompt } from './prompts.ts';
-import type { RunResult } from './run-spec.ts';
-import type { Scenario } from './scenario.ts';
-import { replayTape, seededTape, type Tape, type TapeEntry } from './tape.ts';
-import { createWasmFabric } from './wasm-fabric.ts';
-import { runWorld } from './world.ts';
+import { CELL_GRAIN } from '../sim/cluster.ts';
+import { drawProfile, drawSetup, PLAIN_PROFILE, type Profile } from '../sim/draws.ts';
+import type { WorldMemory } from '../sim/memory.ts';
+import { CHECK_NETWORK } from '../sim/network.ts';
+import { layPrompt } from '../sim/prompts.ts';
+import type { RunResult } from '../sim/run-spec.ts';
+import type { Scenario } from '../sim/scenario.ts';
+import { replayTape, seededTape, type Tape, type TapeEntry } from '../sim/tape.ts';
+import { createWasmFabric } from '../sim/wasm-fabric.ts';
+import { runWorld } from '../sim/world.ts';
+import { specimenOf } from '../zoo/registry.ts';
+import type { Parts } from '../zoo/specimen.ts';
 
 /** Steps after which a check takes a run for endless; a long one has a few thousand. */
 export const CHECK_STEPS_MAX = 60_000;
 /** Virtual time after which a request without an end is taken for stuck: far beyond every limit of the protocol. */
 export const CHECK_MICROS_MAX = 1_000_000_000_000;
-
-/** Who is under attack: a connector behind the plug and the proxy's policy. Made anew for each run. */
-export interface Parts {
-  readonly connector: Connector;
-  readonly policy: ChoicePolicy;
-}
 
 export interface RunOptions {
   /** Keep the tape's entries and the run's steps. */
@@ -133,11 +124,9 @@ export function connectorName(scenario: Scenario, { parts }: RunOptions): string
 }
 
 function nameOf(scenario: Scenario, given: Parts | undefined): string {
-  if (
-    given === undefined ||
-    (given.connector === shipped && given.policy === IN_TURN && scenario.connector === 'shipped')
-  )
-    return scenario.connector;
+  if (given === undefined) return scenario.connector;
+  const { connector, policy } = partsOf(scenario);
+  if (given.connector === connector && given.policy === policy) return scenario.connector;
   const { name } = given.connector;
   return name === scenario.connector ? `${name}, changed` : name;
 }
@@ -165,7 +154,5 @@ function partsOfCaller(make: RunOptions['parts']): Parts | undefined {
 }
 
 function partsOf(scenario: Scenario): Parts {
-  if (scenario.connector === 'shipped') return { connector: shipped, policy: IN_TURN };
-  const faults = faultSet(scenario.faults);
-  return { connector: asWritten(faults), policy: asWrittenChoice(faults) };
+  return specimenOf(scenario).parts(scenario.faults);
 }

@@ -1,8 +1,8 @@
 import type { LayerView } from '../../base/cache-view.ts';
 import type { ActorId, BlockId, EngineId, RequestId, TransferId } from '../../base/topology.ts';
+import type { WorkerEnv } from '../../connector/plug.ts';
 import type { Emit } from '../../wire/machine.ts';
 import type { BytesMessage } from '../../wire/messages.ts';
-import type { WorkerEnv } from '../plug.ts';
 import type { FaultSet } from './faults.ts';
 import {
   createLock,
