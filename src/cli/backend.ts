@@ -1,4 +1,3 @@
-import { Option } from 'commander';
 import { UsageError } from '../base/failure.ts';
 import type { RunOptions } from '../explore/run.ts';
 import {
@@ -8,6 +7,7 @@ import {
   openNativeFabric,
 } from '../node/native-fabric.ts';
 import type { WorldMemory } from '../sim/memory.ts';
+import type { OptionRow } from './command.ts';
 import { refuseClash } from './options.ts';
 
 export type BackendName = 'wasm' | 'native';
@@ -28,16 +28,18 @@ export interface Backend {
 
 const PROVIDER_DEFAULT: NativeProvider = 'shm';
 
-export function backendOption(): Option {
-  return new Option('--backend <name>', 'what moves the bytes').choices(['wasm', 'native']).default('wasm');
-}
+export const BACKEND_OPTION: OptionRow = {
+  flag: '--backend <name>',
+  text: 'what moves the bytes',
+  choices: ['wasm', 'native'],
+  usual: 'wasm',
+};
 
-export function providerOption(): Option {
-  return new Option(
-    '--provider <name>',
-    `of the native backend: shared memory, TCP over loopback, an RDMA NIC of libfabric's (verbs, efa, cxi), or MoRI-IO over one (default: ${PROVIDER_DEFAULT})`,
-  ).choices(NATIVE_PROVIDERS);
-}
+export const PROVIDER_OPTION: OptionRow = {
+  flag: '--provider <name>',
+  text: `of the native backend: shared memory, TCP over loopback, an RDMA NIC of libfabric's (verbs, efa, cxi), or MoRI-IO over one (default: ${PROVIDER_DEFAULT})`,
+  choices: NATIVE_PROVIDERS,
+};
 
 /** @throws UsageError NATIVE when the native backend is asked for and is not there. */
 export function openBackend(flags: BackendFlags, memory: WorldMemory): Backend {

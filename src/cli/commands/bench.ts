@@ -1,11 +1,11 @@
-import { type Command, Option } from 'commander';
 import { UsageError } from '../../base/failure.ts';
 import type { Figure } from '../bench/figures.ts';
 import { kvFigures } from '../bench/kv.ts';
 import { nativeFigures } from '../bench/native.ts';
 import { nicFigures } from '../bench/nic.ts';
 import { worldFigures } from '../bench/world.ts';
-import { wholeNumber } from '../options.ts';
+import { type CommandBody, commandOf } from '../command.ts';
+import { JSON_OPTION, wholeNumber } from '../options.ts';
 import { EXIT, print, printJson } from '../output.ts';
 
 interface BenchFlags {
@@ -20,23 +20,29 @@ type Suites = Readonly<Record<string, Suite>>;
 
 const SUITES: Suites = { kv: kvFigures, native: nativeFigures, nic: nicFigures, world: worldFigures };
 
-export function addBench(program: Command, finish: (code: number) => void, suites: Suites = SUITES): void {
-  program
-    .command('bench')
-    .argument('<suite>', `one of: ${Object.keys(suites).join(', ')}`)
-    .description('measure, as ratios within one run; exits 1 when a floor is missed')
-    .addOption(
-      new Option('--rounds <n>', 'rounds of which the median counts')
-        .argParser(wholeNumber(1, 1000))
-        .default(7),
-    )
-    .option('--json', 'one JSON document on standard output')
-    .action((name: string, flags: BenchFlags) => {
-      const figures = suiteOf(suites, name)(flags.rounds);
-      if (!(figures instanceof Promise)) return finish(show(figures, flags));
-      return figures.then((measured) => finish(show(measured, flags)));
-    });
+export function benchOf(suites: Suites): CommandBody {
+  return commandOf<BenchFlags>({
+    argument: `one of: ${Object.keys(suites).join(', ')}`,
+    options: [
+      {
+        flag: '--rounds <n>',
+        text: 'rounds of which the median counts',
+        parse: wholeNumber(1, 1000),
+        usual: 7,
+      },
+      JSON_OPTION,
+    ],
+    examples: [
+      {
+        line: 'bench kv',
+        does: 'speed as ratios within one run (also `world`, `nic`, `native`); exits 1 when a floor is missed',
+      },
+    ],
+    run: async ([name], flags) => show(await suiteOf(suites, name!)(flags.rounds), flags),
+  });
 }
+
+export const command = benchOf(SUITES);
 
 function suiteOf(suites: Suites, name: string): Suite {
   const suite = Object.hasOwn(suites, name) ? suites[name] : undefined;

@@ -1,4 +1,3 @@
-import type { Command } from 'commander';
 import { BrokenBelief } from '../../base/failure.ts';
 import type { Campaign } from '../../explore/campaign.ts';
 import {
@@ -11,25 +10,29 @@ import type { WorldMemory } from '../../sim/memory.ts';
 import type { Scenario } from '../../sim/scenario.ts';
 import { AS_WRITTEN } from '../../zoo/as-written/index.ts';
 import { SHIPPED_MIX } from '../../zoo/shipped.ts';
+import { campaignInSlices, reportsOf } from '../campaign.ts';
+import { commandOf } from '../command.ts';
+import { showFinding } from '../finding-report.ts';
 import { checkMemory } from '../harness.ts';
 import { showHarnessFailures } from '../harness-report.ts';
 import { exitUnless, type Interruption, showInterruption, watchSignals } from '../interruption.ts';
 import { complain, EXIT, endProgress, print, showProgress, thousands } from '../output.ts';
-import { campaignInSlices, reportsOf, showFinding } from './check.ts';
 import { SMALL_TRACE, showSummary, traceFile } from './trace.ts';
 
 /** Schedules of the shipped connector in each mode, and the most that one known fault may take. */
 const SHIPPED_SCHEDULES = 2_000;
 const FAULT_SCHEDULES_MAX = 2_000;
 
-export function addDemo(program: Command, finish: (code: number) => void): void {
-  program
-    .command('demo')
-    .description(
-      'the main job: attack the shipped connector, find the faults of the first published one, run a trace',
-    )
-    .action(async () => finish(await demo()));
-}
+export const command = commandOf({
+  options: [],
+  examples: [
+    {
+      line: 'demo',
+      does: 'what `npm start` shows: both modes attacked, each known fault found, a trace run',
+    },
+  ],
+  run: demo,
+});
 
 /** What the campaigns of the demo share. */
 interface Attack {

@@ -1,20 +1,18 @@
-import { type Command, Option } from 'commander';
 import { advanceDiff, type Diff, missedBy, newDiff } from '../../explore/diff.ts';
 import { QUEUE_PAIRS } from '../../explore/fabric-diff/classes.ts';
 import { histogramsOf } from '../../explore/fabric-diff/coverage.ts';
 import { tellDifference } from '../../explore/fabric-diff/tell.ts';
 import { DIFF_PAGES } from '../../explore/fabric-diff/workload.ts';
-import { SEED_FROM_MAX } from '../../explore/run.ts';
-import { SCENARIO_NAMES } from '../../explore/scenario-file.ts';
 import type { NativeProvider } from '../../node/native-fabric.ts';
 import { createWasmFabric } from '../../sim/wasm-fabric.ts';
-import { fabricOfRuns, openNative, providerOption } from '../backend.ts';
+import { fabricOfRuns, openNative, PROVIDER_OPTION } from '../backend.ts';
+import { commandOf } from '../command.ts';
 import { checkMemory } from '../harness.ts';
 import { exitOf, harnessAsJson, showHarnessFailures } from '../harness-report.ts';
 import { exitUnless, inSlices, showInterruption, watchSignals } from '../interruption.ts';
-import { wholeNumber } from '../options.ts';
+import { JSON_OPTION, MODE_OPTION, SEED_OPTION, wholeNumber } from '../options.ts';
 import { EXIT, endProgress, print, printJson, showProgress, thousands } from '../output.ts';
-import { scenarioOf } from './check.ts';
+import { SCENARIO_ARGUMENT, scenarioOf } from '../scenario-choice.ts';
 
 interface DiffFlags {
   readonly mode?: 'read' | 'write' | 'both';
@@ -25,26 +23,25 @@ interface DiffFlags {
   readonly json?: boolean;
 }
 
-export function addDiff(program: Command, finish: (code: number) => void): void {
-  program
-    .command('diff')
-    .argument(
-      '[scenario]',
-      `a scenario file (JSON; - for standard input), or one of: ${SCENARIO_NAMES.join(', ')}`,
-    )
-    .description(
-      'run each seed with its bytes moved by the kernels and by the native backend; exits 1 when a schedule, a status or a byte differs',
-    )
-    .addOption(new Option('--mode <mode>', 'who moves the KV').choices(['read', 'write', 'both']))
-    .addOption(
-      new Option('--seeds <n>', 'schedules to run on each').argParser(wholeNumber(1, 1e9)).default(200),
-    )
-    .addOption(new Option('--seed <n>', 'the first seed').argParser(wholeNumber(0, SEED_FROM_MAX)).default(0))
-    .addOption(providerOption())
-    .option('--first', 'stop at the first seed that differs')
-    .option('--json', 'one JSON document on standard output')
-    .action(async (file: string | undefined, flags: DiffFlags) => finish(await diff(file, flags)));
-}
+export const command = commandOf<DiffFlags>({
+  argument: SCENARIO_ARGUMENT,
+  options: [
+    MODE_OPTION,
+    { flag: '--seeds <n>', text: 'schedules to run on each', parse: wholeNumber(1, 1e9), usual: 200 },
+    SEED_OPTION,
+    PROVIDER_OPTION,
+    { flag: '--first', text: 'stop at the first seed that differs' },
+    JSON_OPTION,
+  ],
+  examples: [
+    {
+      line: 'diff',
+      does: 'runs each seed twice, with its bytes moved by the kernels and by libfabric; nothing may differ',
+      more: '[what that covers](docs/NATIVE.md#what-equal-covers)',
+    },
+  ],
+  run: ([file], flags) => diff(file, flags),
+});
 
 /** Seeds between two looks for a signal. */
 const SLICE = 8;

@@ -1,4 +1,3 @@
-import type { Command } from 'commander';
 import { runSeed } from '../../explore/run.ts';
 import {
   type BackendHealth,
@@ -8,7 +7,9 @@ import {
   type LibfabricHealth,
 } from '../../node/doctor.ts';
 import { SHIPPED_MIX } from '../../zoo/shipped.ts';
+import { commandOf } from '../command.ts';
 import { checkMemory } from '../harness.ts';
+import { JSON_OPTION } from '../options.ts';
 import { EXIT, print, printJson } from '../output.ts';
 
 interface WasmHealth {
@@ -19,15 +20,11 @@ interface WasmHealth {
   readonly digest: string | null;
 }
 
-export function addDoctor(program: Command, finish: (code: number) => void): void {
-  program
-    .command('doctor')
-    .description(
-      'what each backend needs to build and to run, what was found, what to do; exits 0 when wasm is whole',
-    )
-    .option('--json', 'one JSON document on standard output')
-    .action((flags: { readonly json?: boolean }) => finish(doctor(flags.json ?? false)));
-}
+export const command = commandOf<{ readonly json?: boolean }>({
+  options: [JSON_OPTION],
+  examples: [{ line: 'doctor', does: 'what each backend needs to build and to run, and what of it is here' }],
+  run: (_, { json }) => doctor(json ?? false),
+});
 
 function doctor(json: boolean): number {
   const wasm = examineWasm();

@@ -1,11 +1,11 @@
 import { existsSync } from 'node:fs';
-import { type Command, Option } from 'commander';
 import { UsageError } from '../../base/failure.ts';
 import { NICS } from '../../io/profiles.ts';
 import { planPicture } from '../../report/plan-picture.ts';
 import { planText } from '../../report/plan-text.ts';
+import { commandOf, type OptionRow } from '../command.ts';
 import { readText, writeWhole } from '../files.ts';
-import { wholeNumber } from '../options.ts';
+import { JSON_OPTION, MODE_OPTION, wholeNumber } from '../options.ts';
 import { EXIT, print, printJson } from '../output.ts';
 import { planOf } from '../plan/compute.ts';
 import { PLANNED_LAYOUTS } from '../plan/layout-choice.ts';
@@ -52,41 +52,52 @@ A side is key=value pairs with commas between them, all optional:
 
 docs/PLAN.md says what the columns mean and what the predicted time is made of.`;
 
-export function addPlan(program: Command, finish: (code: number) => void): void {
-  const tokens = new Option('--tokens <n>', 'tokens of the prompt').argParser(wholeNumber(1, TOKENS_MAX));
-  const prefix = new Option('--prefix <n>', 'of these, tokens that D holds already').argParser(
-    wholeNumber(0, TOKENS_MAX),
-  );
-  const among = (flag: string, text: string, names: readonly string[], usual: string): Option =>
-    new Option(flag, text).choices(names).default(usual);
-  program
-    .command('plan')
-    .description('what one KV transfer takes: who sends what to whom, runs, bytes, work requests, time')
-    .addOption(
-      new Option(
-        '--model <name>',
-        `a config.json (- for standard input), or one of: ${MODEL_NAMES.join(', ')}`,
-      ).makeOptionMandatory(),
-    )
-    .addOption(new Option('--prefill <side>', 'shape of P, such as tp=8,block=16').default('tp=1'))
-    .addOption(new Option('--decode <side>', 'shape of D').default('tp=1'))
-    .addOption(tokens.default(TOKENS_DEFAULT))
-    .addOption(prefix.default(0))
-    .addOption(among('--mode <mode>', 'who moves the KV', ['read', 'write'], 'write'))
-    .addOption(among('--kv-dtype <type>', 'of the cache', ['auto', ...CACHE_DTYPES], 'auto'))
-    .addOption(among('--nic <profile>', 'what the time is predicted with', Object.keys(NICS), 'plain'))
-    .addOption(
-      among('--chunking <switch>', 'whether the engine cuts long work requests', ['on', 'off'], 'off'),
-    )
-    .addOption(
-      among('--placement <how>', "how the request's blocks lie", ['contiguous', 'scattered'], 'contiguous'),
-    )
-    .addOption(among('--sliding <what>', 'of layers with a window, moved', ['whole', 'window'], 'whole'))
-    .option('--svg <file>', 'draw it')
-    .option('--json', 'one JSON document on standard output')
-    .addHelpText('after', HELP)
-    .action((flags: PlanFlags) => finish(plan(flags)));
+const OPTIONS: readonly OptionRow[] = [
+  {
+    flag: '--model <name>',
+    text: `a config.json (- for standard input), or one of: ${MODEL_NAMES.join(', ')}`,
+    required: true,
+  },
+  { flag: '--prefill <side>', text: 'shape of P, such as tp=8,block=16', usual: 'tp=1' },
+  { flag: '--decode <side>', text: 'shape of D', usual: 'tp=1' },
+  {
+    flag: '--tokens <n>',
+    text: 'tokens of the prompt',
+    parse: wholeNumber(1, TOKENS_MAX),
+    usual: TOKENS_DEFAULT,
+  },
+  {
+    flag: '--prefix <n>',
+    text: 'of these, tokens that D holds already',
+    parse: wholeNumber(0, TOKENS_MAX),
+    usual: 0,
+  },
+  among('--mode <mode>', MODE_OPTION.text, ['read', 'write'], 'write'),
+  among('--kv-dtype <type>', 'of the cache', ['auto', ...CACHE_DTYPES], 'auto'),
+  among('--nic <profile>', 'what the time is predicted with', Object.keys(NICS), 'plain'),
+  among('--chunking <switch>', 'whether the engine cuts long work requests', ['on', 'off'], 'off'),
+  among('--placement <how>', "how the request's blocks lie", ['contiguous', 'scattered'], 'contiguous'),
+  among('--sliding <what>', 'of layers with a window, moved', ['whole', 'window'], 'whole'),
+  { flag: '--svg <file>', text: 'draw it' },
+  JSON_OPTION,
+];
+
+function among(flag: string, text: string, choices: readonly string[], usual: string): OptionRow {
+  return { flag, text, choices, usual };
 }
+
+export const command = commandOf<PlanFlags>({
+  options: OPTIONS,
+  examples: [
+    {
+      line: 'plan --model llama-3-70b --prefill tp=8 --decode tp=4',
+      does: 'what one transfer costs: runs, bytes, work requests, time, or why it cannot be done',
+      more: '[more](docs/PLAN.md)',
+    },
+  ],
+  help: HELP,
+  run: (_, flags) => plan(flags),
+});
 
 function plan(flags: PlanFlags): number {
   const { model: source, tokens, prefix } = flags;

@@ -1,5 +1,4 @@
 import { existsSync } from 'node:fs';
-import type { Command } from 'commander';
 import { UsageError } from '../../base/failure.ts';
 import { hasReplayLine } from '../../explore/pasted.ts';
 import { type Replay, readReplay } from '../../explore/replay-line.ts';
@@ -10,9 +9,11 @@ import { PAGE, timeline } from '../../report/timeline.ts';
 import type { RunResult } from '../../sim/run-spec.ts';
 import { tapeRows } from '../../sim/tape.ts';
 import { SPECIMEN_NAMES } from '../../zoo/registry.ts';
-import { type BackendName, backendOption, openBackend, providerOption } from '../backend.ts';
+import { BACKEND_OPTION, type BackendName, openBackend, PROVIDER_OPTION } from '../backend.ts';
+import { commandOf } from '../command.ts';
 import { readText } from '../files.ts';
 import { checkMemory } from '../harness.ts';
+import { JSON_OPTION } from '../options.ts';
 import { complain, EXIT, print, printJson } from '../output.ts';
 
 interface ReplayFlags {
@@ -22,20 +23,23 @@ interface ReplayFlags {
   readonly provider?: NativeProvider;
 }
 
-export function addReplay(program: Command, finish: (code: number) => void): void {
-  program
-    .command('replay')
-    .argument(
-      '<line-or-file...>',
-      'a replay line (mor1....) with or without what was printed around it, or a file that holds one (a log, or JSON with version, scenario, and seed or tape), or - for standard input',
-    )
-    .description('run one schedule again, byte for byte, and tell its story')
-    .addOption(backendOption())
-    .addOption(providerOption())
-    .option('--full', 'every step, not the page that matters')
-    .option('--json', 'one JSON document on standard output')
-    .action((words: string[], flags: ReplayFlags) => finish(replay(words, flags)));
-}
+export const command = commandOf<ReplayFlags>({
+  argument:
+    'a replay line (mor1....) with or without what was printed around it, or a file that holds one (a log, or JSON with version, scenario, and seed or tape), or - for standard input',
+  options: [
+    BACKEND_OPTION,
+    PROVIDER_OPTION,
+    { flag: '--full', text: 'every step, not the page that matters' },
+    JSON_OPTION,
+  ],
+  examples: [
+    {
+      line: 'replay <line or file>',
+      does: 'runs one schedule again, byte for byte; takes what you paste, a log that holds the line, or `-`; `--full` shows every step',
+    },
+  ],
+  run: replay,
+});
 
 /**
  * What the arguments say: one file, or a line and the words around it, as the shell has split them, or the JSON it stands for.

@@ -1,4 +1,3 @@
-import { type Command, Option } from 'commander';
 import {
   runTrace,
   TRACE_DEFAULTS,
@@ -12,8 +11,9 @@ import { INVARIANTS } from '../../oracle/verdict.ts';
 import { instantiateKernels } from '../../sim/load-kernels.ts';
 import { readTrace } from '../../sim/request-trace.ts';
 import type { RunResult } from '../../sim/run-spec.ts';
+import { commandOf } from '../command.ts';
 import { readText } from '../files.ts';
-import { wholeNumber } from '../options.ts';
+import { JSON_OPTION, MODE_OPTION, wholeNumber } from '../options.ts';
 import { complain, EXIT, endProgress, print, printJson, showProgress, thousands } from '../output.ts';
 
 /** Ended requests between two progress lines. */
@@ -30,35 +30,36 @@ interface TraceFlags {
 /** The trace that the project brings along. */
 export const SMALL_TRACE = packageFile('examples/small.jsonl');
 
-export function addTrace(program: Command, finish: (code: number) => void): void {
-  program
-    .command('trace')
-    .argument(
-      '[file]',
-      'a request trace in Mooncake format, one JSON object a line, or - for standard input (default: a small one of our own)',
-    )
-    .description('send a request trace through a simulated cluster, in time order, and sum it up')
-    .addOption(
-      new Option('--mode <mode>', 'who moves the KV').choices(['read', 'write']).default(TRACE_DEFAULTS.mode),
-    )
-    .addOption(
-      new Option('--prefill <n>', 'prefill instances')
-        .argParser(wholeNumber(1, 16))
-        .default(TRACE_DEFAULTS.prefillInstances),
-    )
-    .addOption(
-      new Option('--decode <n>', 'decode instances')
-        .argParser(wholeNumber(1, 16))
-        .default(TRACE_DEFAULTS.decodeInstances),
-    )
-    .addOption(
-      new Option('--blocks <n>', 'KV blocks of 16 tokens for each instance')
-        .argParser(wholeNumber(16, 1_000_000))
-        .default(TRACE_DEFAULTS.blocksPerEngine),
-    )
-    .option('--json', 'one JSON document on standard output')
-    .action((file: string | undefined, flags: TraceFlags) => finish(trace(file ?? SMALL_TRACE, flags)));
-}
+export const command = commandOf<TraceFlags>({
+  argument:
+    'a request trace in Mooncake format, one JSON object a line, or - for standard input (default: a small one of our own)',
+  options: [
+    { ...MODE_OPTION, choices: ['read', 'write'], usual: TRACE_DEFAULTS.mode },
+    {
+      flag: '--prefill <n>',
+      text: 'prefill instances',
+      parse: wholeNumber(1, 16),
+      usual: TRACE_DEFAULTS.prefillInstances,
+    },
+    {
+      flag: '--decode <n>',
+      text: 'decode instances',
+      parse: wholeNumber(1, 16),
+      usual: TRACE_DEFAULTS.decodeInstances,
+    },
+    {
+      flag: '--blocks <n>',
+      text: 'KV blocks of 16 tokens for each instance',
+      parse: wholeNumber(16, 1_000_000),
+      usual: TRACE_DEFAULTS.blocksPerEngine,
+    },
+    JSON_OPTION,
+  ],
+  examples: [
+    { line: 'trace', does: "sends a request trace (Mooncake's format) through a cluster in time order" },
+  ],
+  run: ([file], flags) => trace(file ?? SMALL_TRACE, flags),
+});
 
 function trace(path: string, flags: TraceFlags): number {
   const options: TraceOptions = {

@@ -1,17 +1,21 @@
-import { Command } from 'commander';
 import { beforeEach, describe, expect, test, vi } from 'vitest';
-import { UsageError } from '../../../src/base/failure.ts';
 import { type Figure, figure, median, timeInTurn } from '../../../src/cli/bench/figures.ts';
 import { byteFigures } from '../../../src/cli/bench/kv-bytes.ts';
 import { copyFigures } from '../../../src/cli/bench/kv-copy.ts';
 import { blockIds, createKvMemory, MIB, shuffled } from '../../../src/cli/bench/kv-memory.ts';
 import { heapGrowth } from '../../../src/cli/bench/kv-plans.ts';
-import { addBench, type Suite } from '../../../src/cli/commands/bench.ts';
+import { benchOf, command, type Suite } from '../../../src/cli/commands/bench.ts';
+import { runProgram } from '../../../src/cli/program.ts';
 
-const printed = vi.hoisted(() => ({ lines: [] as string[], documents: [] as unknown[] }));
+const printed = vi.hoisted(() => ({
+  lines: [] as string[],
+  complaints: [] as string[],
+  documents: [] as unknown[],
+}));
 vi.mock('../../../src/cli/output.ts', async (original) => ({
   ...(await original<object>()),
   print: (line: string) => printed.lines.push(line),
+  complain: (line: string) => printed.complaints.push(line),
   printJson: (document: unknown) => printed.documents.push(document),
 }));
 
@@ -81,32 +85,27 @@ describe('the command', () => {
   const made = (holds: boolean): Figure =>
     figure('copy', 12.345, 'GB/s', 'C', holds ? 1 : 0.5, 'atLeast', 0.95);
 
-  function run(suite: Suite, ...flags: string[]): number | undefined {
-    const program = new Command().exitOverride();
-    let exit: number | undefined;
-    addBench(
-      program,
-      (code) => {
-        exit = code;
-      },
-      { stub: suite },
-    );
-    program.parse(['bench', ...flags], { from: 'user' });
-    return exit;
+  const suites = (list: Readonly<Record<string, Suite>>) => [
+    { form: 'bench <suite>', summary: '', load: async () => ({ command: benchOf(list) }) },
+  ];
+
+  function run(suite: Suite, ...flags: string[]): Promise<number> {
+    return runProgram(['bench', ...flags], suites({ stub: suite }));
   }
 
   beforeEach(() => {
     printed.lines.length = 0;
     printed.documents.length = 0;
+    printed.complaints.length = 0;
   });
 
-  test('prints one document with the fields of every figure', () => {
+  test('prints one document with the fields of every figure', async () => {
     const asked: number[] = [];
     const suite: Suite = (rounds) => {
       asked.push(rounds);
       return [made(true)];
     };
-    expect(run(suite, 'stub', '--json', '--rounds', '5')).toBe(0);
+    expect(await run(suite, 'stub', '--json', '--rounds', '5')).toBe(0);
     expect(asked).toEqual([5]);
     expect(printed.documents).toEqual([
       {
@@ -117,23 +116,22 @@ describe('the command', () => {
     ]);
   });
 
-  test('exits with 1 when a floor is missed, and says which', () => {
-    expect(run(() => [made(true), made(false)], 'stub')).toBe(1);
+  test('exits with 1 when a floor is missed, and says which', async () => {
+    expect(await run(() => [made(true), made(false)], 'stub')).toBe(1);
     expect(printed.lines.map((line) => line.slice(0, 11))).toEqual(['holds  copy', 'MISSED copy']);
   });
 
-  test('says that a figure was not measured, and why, and exits with 1', () => {
+  test('says that a figure was not measured, and why, and exits with 1', async () => {
     const note = 'in 9 of 9 rounds a thread waited for a core';
     const none = { ...figure('copy', Number.NaN, 'GB/s', 'C', Number.NaN, 'atLeast', 0.9), note };
-    expect(run(() => [none], 'stub')).toBe(1);
+    expect(await run(() => [none], 'stub')).toBe(1);
     expect(printed.lines).toEqual([`MISSED copy: not measured; ${note}`]);
   });
 
-  test('knows its suites, kv among them', () => {
-    expect(() => run(() => [], 'nothing')).toThrow(UsageError);
-    const program = new Command();
-    addBench(program, () => {});
-    expect(program.commands[0]!.registeredArguments[0]!.description).toContain('kv');
+  test('knows its suites, kv among them', async () => {
+    expect(await run(() => [], 'nothing')).toBe(2);
+    expect(printed.complaints).toEqual(['moriarty: SUITE: "nothing" is not a suite; use one of: stub']);
+    expect(command.argument).toContain('kv');
   });
 });
 

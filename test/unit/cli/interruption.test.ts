@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { campaignInSlices, reportsOf, showFinding } from '../../../src/cli/commands/check.ts';
+import { campaignInSlices, reportsOf } from '../../../src/cli/campaign.ts';
+import { showFinding } from '../../../src/cli/finding-report.ts';
 import { exitUnless, inSlices, type Signal, watchSignals } from '../../../src/cli/interruption.ts';
 import { type CampaignOptions, runCampaign } from '../../../src/explore/campaign.ts';
 import { readReplayLine } from '../../../src/explore/replay-line.ts';

@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, describe, expect, test } from 'vitest';
 import { HAUL_MOVES, LEASE_MOVES, SESSION_MOVES } from '../../../src/connector/shipped/moves.ts';
@@ -24,6 +24,12 @@ const PAGES: readonly Page[] = [
     wrong: '| Waiting | Closed |',
   },
   {
+    name: '../README.md',
+    generator: 'generate-commands.mjs',
+    cell: '| `npx moriarty trace` |',
+    wrong: '| `npx moriarty trance` |',
+  },
+  {
     name: 'SIMULATOR.md',
     generator: 'generate-simulator.mjs',
     cell: 'it comes twice',
@@ -37,7 +43,7 @@ function read(name: string): string {
 
 describe.each(PAGES)('docs/$name', ({ name, generator, cell, wrong }) => {
   const folder = mkdtempSync(join(tmpdir(), 'moriarty-docs-'));
-  const copy = join(folder, name);
+  const copy = join(folder, basename(name));
   const page = read(name);
   afterAll(() => rmSync(folder, { recursive: true }));
 

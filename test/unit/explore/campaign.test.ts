@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { BrokenBelief, UsageError } from '../../../src/base/failure.ts';
-import { reportOf, showFinding } from '../../../src/cli/commands/check.ts';
+import { reportOf, showFinding } from '../../../src/cli/finding-report.ts';
 import { exitOf, harnessAsJson, showHarnessFailures } from '../../../src/cli/harness-report.ts';
 import { type Campaign, runCampaign } from '../../../src/explore/campaign.ts';
 import { HARNESS_FAILURES_MAX } from '../../../src/explore/harness-failure.ts';

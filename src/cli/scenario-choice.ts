@@ -1,0 +1,82 @@
+import { UsageError } from '../base/failure.ts';
+import { readScenario, SCENARIO_NAMES, scenarioByName } from '../explore/scenario-file.ts';
+import { FIDELITIES, type Fidelity } from '../io/engine/surprises.ts';
+import type { Scenario } from '../sim/scenario.ts';
+import { SPECIMEN_NAMES, SPECIMENS, specimenByName, specimenOf } from '../zoo/registry.ts';
+import type { OptionRow } from './command.ts';
+import { readText } from './files.ts';
+import { MODE_OPTION, refuseClash } from './options.ts';
+
+/** Which scenario a command line means. */
+
+export interface ScenarioFlags {
+  readonly mode?: 'read' | 'write' | 'both';
+  readonly engine?: Fidelity;
+  readonly connector?: string;
+  readonly fault?: string;
+}
+
+export const SCENARIO_ARGUMENT = `a scenario file (JSON; - for standard input), or one of: ${SCENARIO_NAMES.join(', ')}`;
+
+export const SCENARIO_OPTIONS: readonly OptionRow[] = [
+  MODE_OPTION,
+  {
+    flag: '--engine <fidelity>',
+    text: 'the MoRI-IO engine as it is (mori), or without its surprises',
+    choices: FIDELITIES,
+  },
+  { flag: '--connector <name>', text: 'the protocol under attack', choices: SPECIMEN_NAMES },
+  {
+    flag: '--fault <ids>',
+    text: `known faults to switch on, separated by commas, or all, or none (default: all); ${bugList()}`,
+  },
+];
+
+export function scenarioOf(file: string | undefined, flags: ScenarioFlags): Scenario {
+  const named = file === undefined ? undefined : scenarioByName(file);
+  refuseClash(
+    file !== undefined && flags.connector !== undefined,
+    'a scenario names its own connector: give either the scenario or --connector',
+  );
+  const attacked = specimenByName(flags.connector ?? 'shipped')!;
+  const base = file === undefined ? attacked.scenario : (named ?? readScenarioFile(file));
+  const faults = faultsOf(base, flags.fault);
+  return { ...base, mode: flags.mode ?? base.mode, engine: flags.engine ?? base.engine, faults };
+}
+
+/** The switched-on bugs: of the flag, of the scenario, or all that the connector is known for. */
+function faultsOf(base: Scenario, flag: string | undefined): readonly string[] {
+  const known = Object.keys(specimenOf(base).bugs);
+  if (flag === undefined) return base.faults.length > 0 ? base.faults : known;
+  refuseClash(
+    known.length === 0,
+    `--fault switches known faults of a connector, and ${base.connector} has none: ${bugList()}`,
+  );
+  if (flag === 'all') return known;
+  if (flag === 'none') return [];
+  const ids = flag.split(',');
+  const wrong = ids.find((id) => !known.includes(id));
+  if (wrong !== undefined)
+    throw new UsageError(
+      'FLAG',
+      `--fault ${flag}: ${JSON.stringify(wrong)} is not a fault of ${base.connector}; use ${known.join(', ')}, all or none`,
+    );
+  return ids;
+}
+
+/** Who has known bugs, and which: `as-written has F1, F2`. */
+function bugList(): string {
+  const buggy = SPECIMENS.filter(({ bugs }) => Object.keys(bugs).length > 0);
+  return buggy.map(({ name, bugs }) => `${name} has ${Object.keys(bugs).join(', ')}`).join('; ');
+}
+
+function readScenarioFile(path: string): Scenario {
+  const text = readText(path, 'scenario');
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    throw new UsageError('SCENARIO-JSON', `${path} is not JSON: ${(error as Error).message}`);
+  }
+  return readScenario(value, path);
+}
