@@ -69,6 +69,7 @@ export {
 export { allocateNativeMemory } from './node/native-memory.ts';
 export { INVARIANTS, type InvariantId, sameFailure, type Violation } from './oracle/verdict.ts';
 export { type ChoicePolicy, IN_TURN } from './proxy/choose.ts';
+export type { RunRecord, StepRow } from './record/record.ts';
 export { PAGE, type TimelineOptions, timeline } from './report/timeline.ts';
 export { instantiateKernels, instantiateKernelsAsync, type LoadedKernels } from './sim/load-kernels.ts';
 export { CHECK_PAGES, CHECK_SIZES, createWorldMemory, type WorldMemory } from './sim/memory.ts';
@@ -76,7 +77,6 @@ export { readTrace, type TracedRequest } from './sim/request-trace.ts';
 export type { RunResult } from './sim/run-spec.ts';
 export type { Scenario } from './sim/scenario.ts';
 export type { TapeEntry } from './sim/tape.ts';
-export type { RunRecord, StepRecord } from './trace/record.ts';
 export type { Effect, Emit, Goal, Input, Note, PostedBatch, Wait } from './wire/machine.ts';
 export type { Message, Prompt, StepItem } from './wire/messages.ts';
 export { AS_WRITTEN_MIX } from './zoo/as-written/mix.ts';

@@ -9,6 +9,7 @@ import { replayLine } from '../explore/replay-line.ts';
 import { connectorName, type RunOptions } from '../explore/run.ts';
 import { type Shrunk, shrinkSeed } from '../explore/shrink.ts';
 import { INVARIANTS } from '../oracle/verdict.ts';
+import { recordAsJson } from '../report/record-json.ts';
 import { PAGE, timeline } from '../report/timeline.ts';
 import type { WorldMemory } from '../sim/memory.ts';
 import type { Scenario } from '../sim/scenario.ts';
@@ -85,6 +86,7 @@ export function findingAsJson({ finding, shrunk, tape, replay }: FindingReport):
     shrinkRuns: shrunk?.runs ?? 0,
     tape: tapeRows(tape),
     replay,
+    record: shrunk === null ? null : recordAsJson(shrunk.result.record, PAGE),
   };
 }
 

@@ -1,4 +1,7 @@
-import type { RunRecord, StepRecord } from '../trace/record.ts';
+import type { RunRecord, StepRow } from '../record/record.ts';
+import { effectInWords, isShown, isTelling } from './effect-words.ts';
+import { eventInWords } from './event-words.ts';
+import type { Names } from './names.ts';
 
 /**
  * A failed run on one page. Of all steps it shows the failing one, the chain of steps that caused it, what the adversary
@@ -11,95 +14,114 @@ export interface TimelineOptions {
 }
 
 export const PAGE: TimelineOptions = { linesMax: 22, widthMax: 150 };
+export const EVERYTHING: TimelineOptions = { linesMax: Number.MAX_SAFE_INTEGER, widthMax: 1000 };
 
 export function timeline(record: RunRecord, options: TimelineOptions): string[] {
-  const rows = collapse(record.steps);
-  const chosen = choose(rows, options.linesMax);
-  const lines = [...chosen]
-    .sort((a, b) => a.record.step - b.record.step)
-    .map((row) => showRow(row, record.actorNames, options.widthMax));
-  const left = rows.length - chosen.length;
+  const { chosen, left } = pageOf(record.steps, options.linesMax);
+  const lines = chosen.map((row) => rowInWords(row, record.actorNames, options.widthMax));
   if (left > 0) lines.push(`      (${left} more steps; replay --full shows them)`);
   return lines;
 }
 
-interface Row {
-  readonly record: StepRecord;
+/** A step on the page, and how often it came in a row. */
+export interface PageRow {
+  readonly step: StepRow;
+  readonly repeats: number;
+}
+
+/** The steps that matter, in order; `left` counts those that are not among them, equal ones as one. */
+export function pageOf(steps: readonly StepRow[], linesMax: number): { chosen: PageRow[]; left: number } {
+  const rows = collapse(steps);
+  const chosen = choose(rows, linesMax).sort((a, b) => a.step.step - b.step.step);
+  return { chosen, left: rows.length - chosen.length };
+}
+
+interface Row extends PageRow {
   /** Equal steps in a row that this one stands for. */
   repeats: number;
 }
 
 /** One row for each run of steps that look the same: a polling loop is one line. */
-function collapse(steps: readonly StepRecord[]): Row[] {
+function collapse(steps: readonly StepRow[]): Row[] {
   const rows: Row[] = [];
-  const lastOf = new Map<number, Row>();
-  for (const record of steps) {
-    const last = lastOf.get(record.actor);
-    if (last !== undefined && sameLook(last.record, record)) last.repeats++;
+  const lastOf = new Map<number, { readonly row: Row; readonly look: string }>();
+  for (const step of steps) {
+    const last = lastOf.get(step.actor);
+    const look = lookOf(step);
+    if (last?.look === look && !step.fault && step.heldMicros === 0) last.row.repeats++;
     else {
-      const row = { record, repeats: 1 };
+      const row = { step, repeats: 1 };
       rows.push(row);
-      lastOf.set(record.actor, row);
+      lastOf.set(step.actor, { row, look });
     }
   }
   return rows;
 }
 
-function sameLook(left: StepRecord, right: StepRecord): boolean {
-  return (
-    left.what === right.what &&
-    left.effects.join('\n') === right.effects.join('\n') &&
-    !right.fault &&
-    right.heldMicros === 0
+/** Fields that no line shows: they tell apart pieces of one batch, repetitions of one message, phases of one pass. */
+const TOLD_APART = new Set([
+  'attempt',
+  'queuePair',
+  'part',
+  'tag',
+  'phase',
+  'tpRank',
+  'localBlocks',
+  'remoteBlocks',
+]);
+
+/** Steps of one actor with equal looks differ in nothing that a reader sees. */
+function lookOf({ event, effects }: StepRow): string {
+  return JSON.stringify([event, effects.filter(isShown)], (name, value) =>
+    TOLD_APART.has(name) || (name === 'bytes' && typeof value === 'number') ? undefined : value,
   );
 }
 
 function choose(rows: readonly Row[], linesMax: number): Row[] {
   const last = rows.at(-1);
   if (last === undefined) return [];
-  const causes = causesOf(
-    rows.map((row) => row.record),
-    last.record,
-  );
+  const causes = causesOf(rows, last.step);
   const transfers = new Set(
-    rows.filter((row) => causes.has(row.record.step)).map((row) => row.record.transfer),
+    rows.filter(({ step }) => causes.has(step.step)).map(({ step }) => step.transfer),
   );
   transfers.delete(-1);
   const weight = (row: Row): number => {
-    const { record } = row;
-    if (row === last || record.fault) return 0;
-    if (record.heldMicros > 0 && causes.has(record.step)) return 1;
-    if (isSilent(record)) return 9;
-    if (isPolling(record)) return 8;
-    if (record.telling) return 2;
-    if (causes.has(record.step)) return 3;
-    if (record.heldMicros > 0) return 4;
-    if (transfers.has(record.transfer)) return 5;
-    return record.effects.length > 0 ? 6 : 7;
+    const { step } = row;
+    const isCause = causes.has(step.step);
+    const shown = step.effects.filter(isShown);
+    if (row === last || step.fault) return 0;
+    if (step.heldMicros > 0 && isCause) return 1;
+    if (shown.length === 0 && step.heldMicros === 0 && isTurn(step)) return NOTHING_CAME_OF_IT;
+    if (step.heldMicros === 0 && isPolling(shown)) return 8;
+    if (step.effects.some(isTelling)) return 2;
+    if (isCause) return 3;
+    if (step.heldMicros > 0) return 4;
+    if (transfers.has(step.transfer)) return 5;
+    return shown.length > 0 ? 6 : 7;
   };
   // Later steps first among equals: they are nearer to the failure.
   const ranked = rows
     .map((row, index) => ({ row, index, weight: weight(row) }))
-    .filter((entry) => entry.weight < 9);
+    .filter((entry) => entry.weight < NOTHING_CAME_OF_IT);
   ranked.sort((a, b) => a.weight - b.weight || b.index - a.index);
   return ranked.slice(0, linesMax).map((entry) => entry.row);
 }
 
-/** A turn in which nothing came of it. */
-function isSilent(record: StepRecord): boolean {
-  return record.effects.length === 0 && record.heldMicros === 0 && isTurn(record);
+/** The weight of a turn that nobody wants to see. */
+const NOTHING_CAME_OF_IT = 9;
+
+function isPolling(shown: StepRow['effects']): boolean {
+  const [only] = shown;
+  return shown.length === 1 && only!.kind === 'note' && only!.note.kind === 'spin';
 }
 
-function isPolling(record: StepRecord): boolean {
-  return record.effects.length === 1 && record.effects[0]!.includes(' polls for ') && record.heldMicros === 0;
+/** A turn is only the occasion; what the actor did in it is the news. */
+function isTurn({ event }: StepRow): boolean {
+  return event.kind === 'turn' || event.kind === 'joined';
 }
 
-function isTurn(record: StepRecord): boolean {
-  return /^(takes a turn|thread \d+ takes a turn|goes on)/.test(record.what);
-}
-
-function causesOf(records: readonly StepRecord[], last: StepRecord): Set<number> {
-  const byStep = new Map(records.map((record) => [record.step, record]));
+function causesOf(rows: readonly Row[], last: StepRow): Set<number> {
+  const byStep = new Map(rows.map(({ step }) => [step.step, step]));
   const causes = new Set<number>();
   for (let step = last.step; step >= 0 && !causes.has(step); ) {
     causes.add(step);
@@ -108,14 +130,22 @@ function causesOf(records: readonly StepRecord[], last: StepRecord): Set<number>
   return causes;
 }
 
-function showRow(row: Row, actorNames: readonly string[], widthMax: number): string {
-  const { record, repeats } = row;
-  const head = `${String(record.step).padStart(5)} ${String(record.atMicros).padStart(8)}us ${(actorNames[record.actor] ?? '?').padEnd(8)}`;
-  const held = record.heldMicros > 0 ? ` [held back ${record.heldMicros} us]` : '';
+function rowInWords({ step, repeats }: PageRow, names: Names, widthMax: number): string {
+  const head = `${String(step.step).padStart(5)} ${String(step.atMicros).padStart(8)}us ${(names[step.actor] ?? '?').padEnd(8)}`;
+  const held = step.heldMicros > 0 ? ` [held back ${step.heldMicros} us]` : '';
   const times = repeats > 1 ? ` (${repeats} times)` : '';
-  const effects = record.effects.join('; ');
-  // A turn is only the occasion; what the actor did in it is the news.
-  const news = effects === '' ? record.what : isTurn(record) ? effects : `${record.what} -> ${effects}`;
-  const text = `${head} ${news}${held}${times}`;
+  const text = `${head} ${newsOf(step, names)}${held}${times}`;
   return text.length > widthMax ? `${text.slice(0, widthMax - 3)}...${held}${times}` : text;
+}
+
+/** What happened and what came of it; what the actor itself says comes first, the latest of it before the earlier. */
+function newsOf(step: StepRow, names: Names): string {
+  const shown = step.effects.filter(isShown);
+  const effects = [...shown.filter(isTelling).reverse(), ...shown.filter((effect) => !isTelling(effect))].map(
+    (effect) => effectInWords(effect, names),
+  );
+  if (step.effectsLeftOut > 0) effects.push(`and ${step.effectsLeftOut} more effects`);
+  if (effects.length > 0 && isTurn(step)) return effects.join('; ');
+  const event = eventInWords(step.event, names);
+  return effects.length === 0 ? event : `${event} -> ${effects.join('; ')}`;
 }

@@ -37,7 +37,7 @@ export class Core {
     this.#pickDelay = (hash) => pickDelay(spec.profile.delays, hash);
     this.topology = spec.setup.topology;
     this.actorCount = this.topology.actors.length;
-    this.recorder = spec.record ? new Recorder(this.topology) : null;
+    this.recorder = spec.record ? new Recorder() : null;
   }
 
   /** Makes something happen at `at`. `about` names it in the digest; `held` is how much of `at` is the adversary's. */

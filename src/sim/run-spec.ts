@@ -5,7 +5,7 @@ import type { Fabric } from '../io/fabric.ts';
 import type { NicTimes } from '../io/profiles.ts';
 import type { Violation } from '../oracle/verdict.ts';
 import type { ChoicePolicy } from '../proxy/choose.ts';
-import type { RunRecord } from '../trace/record.ts';
+import type { RunRecord } from '../record/record.ts';
 import type { Goal, Note } from '../wire/machine.ts';
 import type { EngineLimits, Grain } from './cluster.ts';
 import type { Profile, Setup } from './draws.ts';

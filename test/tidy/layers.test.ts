@@ -12,7 +12,7 @@ const ROWS: { readonly [folder: string]: number } = {
   serving: 4,
   proxy: 4,
   oracle: 5,
-  trace: 5,
+  record: 5,
   faults: 5,
   sim: 6,
   node: 6,

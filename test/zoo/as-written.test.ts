@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { runSeed, runTape } from '../../src/explore/run.ts';
+import { EVERYTHING, timeline } from '../../src/report/timeline.ts';
 import type { RunResult } from '../../src/sim/run-spec.ts';
 import type { Scenario } from '../../src/sim/scenario.ts';
 import { FAULT_IDS, FAULTS, type FaultId, faultSet } from '../../src/zoo/as-written/faults.ts';
@@ -28,7 +29,7 @@ function firstFailure(scenario: Scenario): { seed: number; result: RunResult } {
 
 /** Everything that a failed run says to a person. */
 function wordsOf({ violation, waits, record }: RunResult): string {
-  return [violation!.detail, ...waits, ...record.steps.flatMap((step) => step.effects)].join('\n');
+  return [violation!.detail, ...waits, ...timeline(record, EVERYTHING)].join('\n');
 }
 
 /** What the run of each fault must say: not only that it fails, but what the fault did. */

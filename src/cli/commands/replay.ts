@@ -5,7 +5,8 @@ import { type Replay, readReplay } from '../../explore/replay-line.ts';
 import { runSeed, runTape } from '../../explore/run.ts';
 import type { NativeProvider } from '../../node/native-fabric.ts';
 import { INVARIANTS } from '../../oracle/verdict.ts';
-import { PAGE, timeline } from '../../report/timeline.ts';
+import { recordAsJson } from '../../report/record-json.ts';
+import { EVERYTHING, PAGE, type TimelineOptions, timeline } from '../../report/timeline.ts';
 import type { RunResult } from '../../sim/run-spec.ts';
 import { tapeRows } from '../../sim/tape.ts';
 import { SPECIMEN_NAMES } from '../../zoo/registry.ts';
@@ -76,6 +77,7 @@ function replay(words: readonly string[], flags: ReplayFlags): number {
       ? runSeed(memory, scenario, told.source.seed, options)
       : runTape(memory, scenario, told.source.tape, options);
   const { violation, digest, steps } = result;
+  const page = flags.full ? EVERYTHING : PAGE;
   if (flags.json)
     printJson({
       digest,
@@ -84,8 +86,9 @@ function replay(words: readonly string[], flags: ReplayFlags): number {
       waits: result.waits,
       ...backend.told,
       tape: tapeRows(tape.recorded),
+      record: recordAsJson(result.record, page),
     });
-  else printRun(result, flags.full ?? false);
+  else printRun(result, page);
   if (told.digest !== '' && told.digest !== digest) {
     complain(
       `moriarty: REPLAY-DIGEST: the run's digest is ${digest}, the line says ${told.digest}: it was made by another version of the code or with a connector of somebody's own, was edited, or the harness is not deterministic`,
@@ -95,8 +98,7 @@ function replay(words: readonly string[], flags: ReplayFlags): number {
   return violation === null ? EXIT.fine : EXIT.violation;
 }
 
-function printRun(result: RunResult, full: boolean): void {
-  const page = full ? { linesMax: Number.MAX_SAFE_INTEGER, widthMax: 1000 } : PAGE;
+function printRun(result: RunResult, page: TimelineOptions): void {
   for (const line of timeline(result.record, page)) print(line);
   const { violation } = result;
   if (violation === null) print('no violation');

@@ -8,7 +8,10 @@ import {
   type NicEffect,
   type NicFaultName,
 } from '../../../src/faults/nic-faults.ts';
+import { StatusCode } from '../../../src/io/codes.ts';
 import type { Fidelity } from '../../../src/io/engine/surprises.ts';
+import type { CarriedRow, EventRow } from '../../../src/record/events.ts';
+import type { StepRow } from '../../../src/record/record.ts';
 import type { RunResult } from '../../../src/sim/run-spec.ts';
 import type { Scenario } from '../../../src/sim/scenario.ts';
 import { DRAW, type TapeEntry } from '../../../src/sim/tape.ts';
@@ -110,8 +113,30 @@ function play(entries: readonly TapeEntry[], scenario: Scenario = TINY): RunResu
   return result;
 }
 
-function steps({ record }: RunResult, text: string): { what: string; atMicros: number }[] {
-  return record.steps.filter(({ what }) => what.includes(text));
+type Of<K extends EventRow['kind']> = Extract<EventRow, { readonly kind: K }>;
+
+/** The steps in which an event of a kind came with these fields. */
+function steps<K extends EventRow['kind']>(
+  { record }: RunResult,
+  kind: K,
+  fields: Partial<Of<K>>,
+): StepRow[] {
+  return record.steps.filter(({ event }) => event.kind === kind && matches(event as Of<K>, fields));
+}
+
+/** The landings of what one carries, in the order in which their time came. */
+function landings(
+  { record }: RunResult,
+  carried: Partial<CarriedRow>,
+  fields: Partial<Of<'land'>> = {},
+): StepRow[] {
+  return record.steps.filter(
+    ({ event }) => event.kind === 'land' && matches(event.carried, carried) && matches(event, fields),
+  );
+}
+
+function matches<T extends object>(row: T, fields: Partial<T>): boolean {
+  return Object.entries(fields).every(([name, value]) => row[name as keyof T] === value);
 }
 
 describe('a single fault', () => {
@@ -124,56 +149,58 @@ describe('a single fault', () => {
     ['notReadyTooLong', 'RNR_RETRY_EXC_ERR'],
   ] as const)('of class %s is seen as %s, and the load is computed again', (fate, status) => {
     const result = play([fateOf(0, 1, fate)]);
-    expect(steps(result, `layer 0 (transfer 1): ${status}`)).toHaveLength(1);
+    expect(steps(result, 'completion', { layer: 0, transfer: 1, status })).toHaveLength(1);
     expect(result.goals.get('load-failed-recomputed')).toBe(1);
   });
 
   test('flushes what is behind it on its queue pair', () => {
     const result = play([fateOf(0, 1, 'error')]);
-    const flushed = '2 writes of layer 1 (transfer 1) from P0.r0 are flushed: their queue pair is broken';
-    expect(steps(result, flushed)).toHaveLength(1);
-    expect(steps(result, 'layer 1 (transfer 1): WR_FLUSH_ERR').length).toBeGreaterThan(0);
+    const behind = { layer: 1, transfer: 1, workRequests: 2, operation: 'write' } as const;
+    expect(landings(result, behind, { from: P_RANK, state: 'flushed' })).toHaveLength(1);
+    const told = { layer: 1, transfer: 1, status: 'WR_FLUSH_ERR' };
+    expect(steps(result, 'completion', told).length).toBeGreaterThan(0);
   });
 
   test('of a refused post is told without anything on the wire', () => {
     const result = play([fateOf(0, 1, 'refused')]);
-    expect(steps(result, 'of layer 0 (transfer 1) from').map(({ what }) => what)).toEqual([]);
-    expect(steps(result, 'has ended: status 13, ibv_post_send failed with 12')).toHaveLength(1);
+    expect(landings(result, { layer: 0, transfer: 1 })).toEqual([]);
+    expect(steps(result, 'ended', { layer: 0, transfer: 1, code: StatusCode.ERR_RDMA_OP })).toHaveLength(1);
   });
 
   test('of a partly refused post is told when the part that was posted has landed', () => {
     const result = play([fateOf(0, 1, 'partlyRefused')]);
-    const [landed] = steps(result, 'FAULT partlyRefused: 1 writes of layer 0 (transfer 1)');
-    const [drained] = steps(result, 'sees the completion of an empty write: SUCCESS');
+    const part = { layer: 0, transfer: 1, workRequests: 1 };
+    const [landed] = landings(result, part, { nicFault: 'partlyRefused' });
+    const [drained] = steps(result, 'completion', { layer: -1, opcode: 'data', status: 'SUCCESS' });
     expect(drained!.atMicros).toBeGreaterThan(landed!.atMicros);
     // The poster hears of the failure with it, and not before.
     expect(result.goals.get('load-failed-recomputed')).toBe(1);
   });
 
   test('of a torn write lets pieces of one work request be seen, one by one', () => {
-    const pieces = steps(play([fateOf(0, 1, 'torn')]), 'FAULT torn');
+    const pieces = landings(play([fateOf(0, 1, 'torn')]), {}, { nicFault: 'torn' });
     expect(pieces.length).toBeGreaterThan(1);
     expect(new Set(pieces.map(({ atMicros }) => atMicros)).size).toBe(pieces.length);
   });
 
   test('of a completion queue takes the queue pair down, and all on it ends', () => {
     const result = play([fateOf(0, 1, 'overflow')]);
-    expect(steps(result, 'completion queue has overflowed')).toHaveLength(1);
-    expect(steps(result, 'sees the completion of layer')).toEqual([]);
+    expect(steps(result, 'overflow', {})).toHaveLength(1);
+    expect(steps(result, 'completion', { transfer: 1 })).toEqual([]);
     expect(result.goals.get('load-failed-recomputed')).toBe(1);
   });
 
   test('of a key that is stale refuses the write and all that was posted with it', () => {
     const result = play([fateOf(0, 1, 'staleKey')]);
-    expect(steps(result, 'layer 0 (transfer 1): REM_ACCESS_ERR')).toHaveLength(1);
+    expect(steps(result, 'completion', { layer: 0, transfer: 1, status: 'REM_ACCESS_ERR' })).toHaveLength(1);
     expect(result.goals.get('load-failed-recomputed')).toBe(1);
   });
 
   test('of a receiver that is not ready holds up the work behind the notification', () => {
     const [plain, late] = [play([NOTIFIES]), play([NOTIFIES, fateOf(1000, 0, 'notReady')])];
-    const landings = (result: RunResult): number[] =>
-      steps(result, 'of layer 1 (transfer 1) from P0.r0 land here').map(({ atMicros }) => atMicros);
-    expect(landings(late)[0]! - landings(plain)[0]!).toBeGreaterThan(1900);
+    const landing = (result: RunResult): number =>
+      landings(result, { layer: 1, transfer: 1 }, { state: 'lands', from: P_RANK })[0]!.atMicros;
+    expect(landing(late) - landing(plain)).toBeGreaterThan(1900);
     expect(late.goals.get('load-failed-recomputed') ?? 0).toBe(0);
   });
 
@@ -187,7 +214,7 @@ describe('a single fault', () => {
       value: 99,
     };
     const landing = (entries: TapeEntry[]): number =>
-      steps(play(entries), 'of layer 1 (transfer 1) from')[0]!.atMicros;
+      landings(play(entries), { layer: 1, transfer: 1 })[0]!.atMicros;
     // A base latency of 5 us takes 500.
     expect(landing([slow]) - landing([])).toBeGreaterThan(450);
   });
@@ -212,11 +239,12 @@ describe('receives that run out', () => {
     // Three layers notify, and a queue pair has two receives.
     const scenario = { ...TINY, layers: [3] };
     const held = play([NOTIFIES, hold], scenario);
-    const [waits] = steps(held, 'finds no receive here');
-    const landed = steps(held, "notification of the engine's transfer 2 from P0.r0 lands here");
+    const [waits] = landings(held, {}, { state: 'not-ready' });
+    const third = { carries: 'notification', engineTransfer: 2 } as const;
+    const landed = landings(held, third, { state: 'lands', from: P_RANK });
     expect(landed).toHaveLength(1);
     expect(landed[0]!.atMicros - waits!.atMicros).toBeGreaterThan(4000);
     expect(held.goals.get('load-failed-recomputed') ?? 0).toBe(0);
-    expect(steps(play([NOTIFIES], scenario), 'finds no receive here')).toEqual([]);
+    expect(landings(play([NOTIFIES], scenario), {}, { state: 'not-ready' })).toEqual([]);
   });
 });
