@@ -9,7 +9,7 @@ import { drawProfile, drawSetup, PLAIN_PROFILE, type Profile } from '../sim/draw
 import type { WorldMemory } from '../sim/memory.ts';
 import { CHECK_NETWORK } from '../sim/network.ts';
 import { layPrompt } from '../sim/prompts.ts';
-import type { RunResult } from '../sim/run-spec.ts';
+import type { RunObserver, RunResult } from '../sim/run-spec.ts';
 import type { Scenario } from '../sim/scenario.ts';
 import { replayTape, seededTape, type Tape, type TapeEntry } from '../sim/tape.ts';
 import { createWasmFabric } from '../sim/wasm-fabric.ts';
@@ -29,6 +29,7 @@ export interface RunOptions {
   readonly parts?: () => Parts;
   /** What moves the bytes, instead of the kernels; asked once for each run, and holds no regions then. */
   readonly fabric?: () => Fabric;
+  readonly observer?: RunObserver;
 }
 
 export interface Run {
@@ -114,6 +115,7 @@ function run(
     record: options.record ?? false,
     stepsMax: CHECK_STEPS_MAX,
     microsMax: CHECK_MICROS_MAX,
+    ...(options.observer === undefined ? {} : { observer: options.observer }),
   });
   return { result, connector: nameOf(scenario, given), tape };
 }

@@ -44,6 +44,8 @@ export interface RunSpec {
 
 /** Measures a run without a part in it. */
 export interface RunObserver {
+  /** All is set up, the first event comes next. */
+  begins?(): void;
   note(atMicros: number, note: Note): void;
   /** Bytes of simulated memory that a batch moved. */
   moved(bytes: number): void;

@@ -152,6 +152,7 @@ class World {
   run(): RunResult {
     const core = this.#core;
     this.#schedulePlan();
+    core.spec.observer?.begins?.();
     let isOver = false;
     while (core.violation === null && !isOver) isOver = !this.#guarded(() => this.#next());
     return resultOf(core, this.#cluster);

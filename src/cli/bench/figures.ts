@@ -62,3 +62,22 @@ export function timeInTurn(
   const ratios = seconds.map((times) => median(times.map((time, round) => time / seconds[0]![round]!)));
   return { seconds: seconds.map(median), ratios };
 }
+
+/**
+ * Bytes on the heap and in buffers that one call leaves behind, by the median of the rounds. One call at a time: many
+ * might make the collector run, which would hide them.
+ */
+export function heapGrowth(call: () => void, rounds: number): number {
+  const used = (): number => {
+    const { heapUsed, arrayBuffers } = process.memoryUsage();
+    return heapUsed + arrayBuffers;
+  };
+  const growths: number[] = [];
+  for (let round = 0; round < rounds; round++) {
+    const idle = -used() + used();
+    const before = used();
+    call();
+    growths.push(used() - before - idle);
+  }
+  return Math.max(0, median(growths));
+}

@@ -1,6 +1,6 @@
 import { believe } from '../../base/failure.ts';
 import { PART_WORDS, type PartFields, ROW_BYTES, writePart } from '../../kv/row-kernels.ts';
-import { type Figure, figure, median, timeInTurn } from './figures.ts';
+import { type Figure, figure, heapGrowth, timeInTurn } from './figures.ts';
 import { blockIds, type KvMemory } from './kv-memory.ts';
 import { C, type NativeKernels } from './kv-native.ts';
 
@@ -157,23 +157,4 @@ function digestOf({ kernels, words, first, size }: KvMemory, rows: number): stri
       return `${words[at / 4]}.${words[at / 4 + 1]}`;
     })
     .join(' ');
-}
-
-/**
- * Bytes on the heap and in buffers that one call leaves behind, by the median of the rounds. One call at a time: many
- * might make the collector run, which would hide them.
- */
-export function heapGrowth(call: () => void, rounds: number): number {
-  const used = (): number => {
-    const { heapUsed, arrayBuffers } = process.memoryUsage();
-    return heapUsed + arrayBuffers;
-  };
-  const growths: number[] = [];
-  for (let round = 0; round < rounds; round++) {
-    const idle = -used() + used();
-    const before = used();
-    call();
-    growths.push(used() - before - idle);
-  }
-  return Math.max(0, median(growths));
 }

@@ -24,7 +24,7 @@ export function kvFigures(roundsAsked: number): Figure[] {
     ...copyFigures(memory, native, rounds),
     ...blockFigures(memory, native, numpy, rounds),
     ...planFigures(memory, native, rounds),
-    ...byteFigures(memory, rounds),
+    ...byteFigures(memory, native, rounds),
   ];
 }
 

@@ -4,6 +4,7 @@ import { kvFigures } from '../bench/kv.ts';
 import { nativeFigures } from '../bench/native.ts';
 import { nicFigures } from '../bench/nic.ts';
 import { worldFigures } from '../bench/world.ts';
+import { coldFigures } from '../bench/world-cold.ts';
 import { type CommandBody, commandOf } from '../command.ts';
 import { JSON_OPTION, wholeNumber } from '../options.ts';
 import { EXIT, print, printJson } from '../output.ts';
@@ -18,7 +19,14 @@ export type Suite = (rounds: number) => Figure[] | Promise<Figure[]>;
 
 type Suites = Readonly<Record<string, Suite>>;
 
-const SUITES: Suites = { kv: kvFigures, native: nativeFigures, nic: nicFigures, world: worldFigures };
+const SUITES: Suites = {
+  kv: kvFigures,
+  native: nativeFigures,
+  nic: nicFigures,
+  world: worldFigures,
+  // Asked by `world`, which needs fresh processes.
+  cold: coldFigures,
+};
 
 export function benchOf(suites: Suites): CommandBody {
   return commandOf<BenchFlags>({
@@ -35,7 +43,7 @@ export function benchOf(suites: Suites): CommandBody {
     examples: [
       {
         line: 'bench kv',
-        does: 'speed as ratios within one run (also `world`, `nic`, `native`); exits 1 when a floor is missed',
+        does: 'speed as ratios within one run (also `world`, `nic`, `native`, `cold`); exits 1 when a floor is missed',
       },
     ],
     run: async ([name], flags) => show(await suiteOf(suites, name!)(flags.rounds), flags),

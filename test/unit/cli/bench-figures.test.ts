@@ -1,9 +1,9 @@
 import { beforeEach, describe, expect, test, vi } from 'vitest';
-import { type Figure, figure, median, timeInTurn } from '../../../src/cli/bench/figures.ts';
+import { type Figure, figure, heapGrowth, median, timeInTurn } from '../../../src/cli/bench/figures.ts';
 import { byteFigures } from '../../../src/cli/bench/kv-bytes.ts';
 import { copyFigures } from '../../../src/cli/bench/kv-copy.ts';
 import { blockIds, createKvMemory, MIB, shuffled } from '../../../src/cli/bench/kv-memory.ts';
-import { heapGrowth } from '../../../src/cli/bench/kv-plans.ts';
+import { runPlainLoop } from '../../../src/cli/bench/plain-loop.ts';
 import { benchOf, command, type Suite } from '../../../src/cli/commands/bench.ts';
 import { runProgram } from '../../../src/cli/program.ts';
 
@@ -81,6 +81,15 @@ describe('timeInTurn', () => {
   });
 });
 
+describe('the plain loop', () => {
+  test('takes as many steps as it is asked for, each another event: every step is in its digest', () => {
+    const digests = [0, 1, 2, 999, 1000].map((steps) => runPlainLoop(steps, 7));
+    expect(new Set(digests).size).toBe(5);
+    expect(runPlainLoop(1000, 7)).toBe(digests[4]);
+    expect(runPlainLoop(1000, 8)).not.toBe(digests[4]);
+  });
+});
+
 describe('the command', () => {
   const made = (holds: boolean): Figure =>
     figure('copy', 12.345, 'GB/s', 'C', holds ? 1 : 0.5, 'atLeast', 0.95);
@@ -139,14 +148,25 @@ describe('the kv suite', () => {
   const memory = createKvMemory(8 * MIB);
 
   test('has whole figures also without C, where copies go against JavaScript', () => {
-    const figures = [...copyFigures(memory, undefined, 1), ...byteFigures(memory, 1, 65_536)];
+    const figures = [...copyFigures(memory, undefined, 1), ...byteFigures(memory, undefined, 1, 65_536)];
     expect(figures).toHaveLength(8);
     for (const one of figures) {
       expect(Object.keys(one)).toEqual(['name', 'value', 'unit', 'against', 'ratio', 'floor', 'holds']);
       expect(one.value).toBeGreaterThan(0);
       expect(one.holds).toBe(one.ratio >= one.floor);
     }
-    expect(figures.map(({ against }) => against).slice(0, 5)).toEqual(Array(5).fill('TypedArray.set'));
+    expect(figures.map(({ against }) => against)).toEqual([
+      ...Array(5).fill('TypedArray.set'),
+      ...Array(3).fill('TypedArray.copyWithin'),
+    ]);
+  });
+
+  test('holds digest and stamps against a copy of the same bytes', () => {
+    for (const at of [memory.first, memory.second]) memory.bytes.fill(0, at, at + 65_536);
+    byteFigures(memory, undefined, 1, 65_536);
+    const [first, second] = [memory.first, memory.second].map((at) => memory.bytes.slice(at, at + 65_536));
+    expect(second).toEqual(first);
+    expect(first.some((byte) => byte !== 0)).toBe(true);
   });
 
   test('copies every block to a place of its own', () => {
