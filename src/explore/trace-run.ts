@@ -152,6 +152,7 @@ function traceGrain(options: TraceOptions): Grain {
     readAlways: false,
     turnMicros: (tokens) => model.stepBaseMicros + tokens * model.prefillMicrosPerToken,
     scheduleMicros: 50,
+    lendsLists: true,
   };
 }
 

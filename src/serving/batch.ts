@@ -1,3 +1,4 @@
+import { pushAll } from '../base/lists.ts';
 import type { Emit } from '../wire/machine.ts';
 import type { StepItem } from '../wire/messages.ts';
 import { goal } from '../wire/notes.ts';
@@ -19,7 +20,7 @@ export function schedule(state: SchedulerState, at: number, emit: Emit): void {
   }
   if (state.waiting.length <= waitingBefore) admitWaiting(state, items, budget, at, emit);
   const meta = state.connector.buildConnectorMeta(
-    items.map(copyOf),
+    state.config.lendsLists ? items : items.map(copyOf),
     (request) => state.requests.get(request)!.view,
   );
   if (items.length === 0 && meta === null) return;
@@ -100,7 +101,8 @@ function grow(state: SchedulerState, served: Served, tokensTo: number, emit: Emi
   if (wanted <= 0) return true;
   const blocks = allocateBlocks(state.pool, wanted);
   if (blocks === null) return false;
-  served.blocks = [...served.blocks, ...blocks];
+  if (state.config.lendsLists) pushAll(served.blocks, blocks);
+  else served.blocks = [...served.blocks, ...blocks];
   emit({ kind: 'note', note: { kind: 'allocate', request: served.request, blocks } });
   return true;
 }

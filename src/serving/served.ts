@@ -20,6 +20,11 @@ export interface SchedulerConfig {
   readonly lookAheadTokens: number;
   /** Pause between a wake-up and the step it starts. */
   readonly scheduleMicros: number;
+  /**
+   * False: the connector gets copies of the block lists of a step. True: it gets them themselves, and they grow in place, so that
+   * a request of millions of tokens costs a word for each block and not one for each block and step.
+   */
+  readonly lendsLists: boolean;
 }
 
 export type Status = 'waiting' | 'loading' | 'running' | 'ended';
@@ -37,8 +42,8 @@ export interface Served {
   readonly params: KvTransferParams | null;
   status: Status;
   computed: number;
-  /** Never changed in place, since steps on their way to the ranks name it: a longer table is another list. */
-  blocks: readonly BlockId[];
+  /** Not changed in place where copies are made, since steps on their way to the ranks name it: a longer table is another list. */
+  blocks: BlockId[];
   /** Tokens that will be there when the load has ended well. */
   loadedTo: number;
   /** A checksum for each generated token. */

@@ -26,6 +26,8 @@ export interface Grain {
   readonly readAlways: boolean;
   readonly turnMicros: (tokens: number, layers: number) => number;
   readonly scheduleMicros: number;
+  /** Our own connector may see the block lists themselves: of long requests a copy for each step has no end. */
+  readonly lendsLists: boolean;
 }
 
 export const CELL_GRAIN: Grain = {
@@ -34,6 +36,7 @@ export const CELL_GRAIN: Grain = {
   readAlways: true,
   turnMicros: () => 10,
   scheduleMicros: 2,
+  lendsLists: false,
 };
 
 export interface EngineLimits {
@@ -85,6 +88,7 @@ export function buildCluster(
       ...limits,
       lookAheadTokens,
       scheduleMicros: grain.scheduleMicros,
+      lendsLists: grain.lendsLists,
     };
     schedulers.set(spec.scheduler, createScheduler(config, connector.createScheduler(side)));
     spec.ranks.forEach((self, tpRank) => {

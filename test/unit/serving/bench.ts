@@ -13,6 +13,8 @@ class StubConnector implements ConnectorScheduler {
   verdict: FinishVerdict = { keepBlocks: false, params: null };
   keepOnAbort = false;
   meta: unknown = null;
+  /** The items of every step, as it got them. */
+  readonly seen: (readonly StepItem[])[] = [];
 
   getNumNewMatchedTokens(view: RequestView, computed: number): Matched {
     const matched = this.matched(view);
@@ -21,7 +23,8 @@ class StubConnector implements ConnectorScheduler {
   updateStateAfterAlloc(view: RequestView, externalTokens: number): void {
     this.calls.push(`alloc ${view.request} ${externalTokens}`);
   }
-  buildConnectorMeta(): unknown {
+  buildConnectorMeta(items: readonly StepItem[]): unknown {
+    this.seen.push(items);
     const { meta } = this;
     this.meta = null;
     return meta;
@@ -52,6 +55,7 @@ export interface Options {
   readonly batchTokensMax?: number;
   readonly batchRequestsMax?: number;
   readonly lookAheadTokens?: number;
+  readonly lendsLists?: boolean;
 }
 
 const BLOCK_TOKENS = 4;
@@ -75,6 +79,7 @@ export class Bench {
       batchTokensMax = 8,
       batchRequestsMax = 8,
       lookAheadTokens = 0,
+      lendsLists = false,
     } = options;
     const topology = layTopology({
       mode,
@@ -97,6 +102,7 @@ export class Bench {
       batchRequestsMax,
       lookAheadTokens,
       scheduleMicros: 2,
+      lendsLists,
     };
     this.state = createScheduler(config, this.connector);
   }

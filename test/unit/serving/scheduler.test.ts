@@ -32,6 +32,22 @@ describe('a batch', () => {
     expect(bench.runOut()).toEqual(['0:0-2 1:0-2', '2:0-2']);
   });
 
+  test.each([
+    [true, 1],
+    [false, 12],
+  ])('lends its block lists: %s; of one long request a connector then sees %d lists', (lendsLists, lists) => {
+    const bench = new Bench({ lendsLists, batchTokensMax: 32 });
+    bench.ask(0, 30, { maxTokens: 12 });
+    const run = bench.runOut();
+    expect(run).toHaveLength(12);
+    const seen = bench.connector.seen.flatMap((items) => items.map(({ blocks }) => blocks));
+    expect(new Set(seen).size).toBe(lists);
+    const blocksFor = (tokens: number): number => Math.ceil(tokens / 4);
+    expect(seen.map(({ length }) => length)).toEqual(
+      run.map((step) => (lendsLists ? blocksFor(41) : blocksFor(Number(step.split('-')[1])))),
+    );
+  });
+
   test('is one at a time: nothing is scheduled while a step runs, and a stale end is ignored', () => {
     const bench = new Bench();
     bench.ask(0, 8);
