@@ -3,6 +3,7 @@
 //   npx tsx scripts/generate-protocol.mjs --check [file]  ends with 1 when that part is stale
 import { fileURLToPath } from 'node:url';
 import { LIMITS } from '../src/connector/shipped/limits.ts';
+import { FORMS } from '../src/connector/shipped/messages.ts';
 import { HAUL_MOVES, LEASE_MOVES, SESSION_MOVES } from '../src/connector/shipped/moves.ts';
 import { FLOW_MOVES } from '../src/proxy/proxy.ts';
 import { KIND_NUMBERS } from '../src/sim/network.ts';
@@ -62,7 +63,7 @@ const MACHINES = [
   },
 ];
 
-/** For each kind of message: sender and receiver, mode, what answers it, and what becomes of odd deliveries. */
+/** For each message that is not the connector's own: who to whom, mode, answer, and what becomes of odd deliveries. */
 const MESSAGES = {
   generate: {
     way: 'proxy to scheduler',
@@ -120,70 +121,6 @@ const MESSAGES = {
     twice: 'not doubled',
     late: 'blocks stay held, the request stays outside the batch',
   },
-  metaRequest: {
-    way: 'initiator to target',
-    mode: 'both',
-    answer: 'metaReply',
-    lost: 'repeated, then the session times out and its transfers stop',
-    twice: 'answered twice',
-    late: 'answered',
-  },
-  metaReply: {
-    way: 'target to initiator',
-    mode: 'both',
-    answer: '-',
-    lost: 'the request is repeated',
-    twice: 'passed over: the session is not Asking',
-    late: 'passed over after the time-out; used if the session asks again',
-  },
-  claim: {
-    way: 'initiator (D) to target (P)',
-    mode: 'READ',
-    answer: 'grant or refuse',
-    lost: 'repeated, then the peer stops and seals without success',
-    twice: 'the same grant again while Granted, else refuse',
-    late: 'kept if the lease is not there yet, refused if it is over or its sender has sealed',
-  },
-  grant: {
-    way: 'target to initiator',
-    mode: 'both',
-    answer: 'the transfer, at last a seal',
-    lost: 'WRITE: repeated by D; READ: D repeats the claim',
-    twice: 'passed over while moving, answered with the seal afterwards',
-    late: 'kept if the request is not there yet; if its number is stale nothing is touched, and a seal answers it once the transfer is over',
-  },
-  refuse: {
-    way: 'target (P) to initiator (D)',
-    mode: 'READ',
-    answer: '-',
-    lost: 'the claim is repeated and refused again',
-    twice: 'passed over: the peer is not Waiting',
-    late: 'passed over likewise',
-  },
-  seal: {
-    way: 'initiator to target',
-    mode: 'both',
-    answer: 'sealAck',
-    lost: 'repeated; if all are lost the target revokes and the answer is a seal',
-    twice: 'acknowledged twice, counted once',
-    late: 'acknowledged; a settled lease is not moved by it; READ: before the lease is there it is kept',
-  },
-  sealAck: {
-    way: 'target to initiator',
-    mode: 'both',
-    answer: '-',
-    lost: 'the seal is repeated',
-    twice: 'passed over: the peer is not Sealed',
-    late: 'passed over likewise',
-  },
-  revoke: {
-    way: 'target to initiator',
-    mode: 'both',
-    answer: 'seal, when drained',
-    lost: 'repeated, then the peer is fenced',
-    twice: 'stopping twice changes nothing',
-    late: 'answered with the seal of the ended transfer; before the request came it is answered with a seal, and kept',
-  },
   bytes: {
     way: 'anybody to rank',
     mode: 'both',
@@ -239,17 +176,27 @@ function machine({ title, source, table, triggers }) {
   ].join('\n\n');
 }
 
+/** The half that sends a message and the one that gets it; in one mode they are known by name. */
+function wayOf({ sender, mode }) {
+  const other = sender === 'initiator' ? 'target' : 'initiator';
+  const named = (half) => (mode === 'read' ? `${half} (${half === 'initiator' ? 'D' : 'P'})` : half);
+  return `${named(sender)} to ${named(other)}`;
+}
+
+/** The shipped connector's own, which bring their words with them. */
+const OWN = Object.fromEntries(
+  Object.entries(FORMS).map(([name, form]) => [
+    name,
+    { way: wayOf(form), mode: form.mode === 'both' ? 'both' : form.mode.toUpperCase(), ...form.page },
+  ]),
+);
+
 function messages() {
-  sameNames('message kinds', Object.keys(KIND_NUMBERS), Object.keys(MESSAGES));
-  const rows = Object.entries(MESSAGES).map(([kind, { way, mode, answer, lost, twice, late }]) => [
-    kind,
-    way,
-    mode,
-    answer,
-    lost,
-    twice,
-    late,
-  ]);
+  const others = Object.keys(KIND_NUMBERS);
+  sameNames('message kinds', others, Object.keys(MESSAGES));
+  const rows = Object.entries({ ...MESSAGES, ...OWN }).map(
+    ([kind, { way, mode, answer, lost, twice, late }]) => [kind, way, mode, answer, lost, twice, late],
+  );
   return tableOf(['message', 'who to whom', 'mode', 'answered by', 'lost', 'doubled', 'late'], rows);
 }
 

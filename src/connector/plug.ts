@@ -11,6 +11,7 @@ import type {
 } from '../base/topology.ts';
 import type { Emit, Input, Wait } from '../wire/machine.ts';
 import type { KvTransferParams, Leg, Prompt, StepItem } from '../wire/messages.ts';
+import type { PeerForms } from '../wire/peer-codec.ts';
 
 /**
  * The interface of a KV connector, with vLLM's hooks under vLLM's names (KVConnectorBase_V1). Write your own connector
@@ -109,6 +110,11 @@ export interface WorkerEnv {
 
 export interface Connector {
   readonly name: string;
+  /**
+   * Its own messages between ranks, a row for each name. Without it a connector may send any names, all fields are kept,
+   * and a reader sees them as they are.
+   */
+  readonly messages?: PeerForms;
   createScheduler(env: SchedulerEnv): ConnectorScheduler;
   createWorker(env: WorkerEnv): ConnectorWorker;
 }

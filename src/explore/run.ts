@@ -1,6 +1,7 @@
 import { UsageError } from '../base/failure.ts';
 import { finish, mix } from '../base/mix.ts';
 import { describeThrown, describeValue } from '../base/thrown.ts';
+import type { Connector } from '../connector/plug.ts';
 import { STRAY_KINDS } from '../faults/strays.ts';
 import type { Fabric } from '../io/fabric.ts';
 import { NICS } from '../io/profiles.ts';
@@ -14,6 +15,7 @@ import type { Scenario } from '../sim/scenario.ts';
 import { replayTape, seededTape, type Tape, type TapeEntry } from '../sim/tape.ts';
 import { createWasmFabric } from '../sim/wasm-fabric.ts';
 import { runWorld } from '../sim/world.ts';
+import { oddityOfForms } from '../wire/peer-codec.ts';
 import { specimenOf } from '../zoo/registry.ts';
 import type { Parts } from '../zoo/specimen.ts';
 
@@ -152,7 +154,19 @@ function partsOfCaller(make: RunOptions['parts']): Parts | undefined {
         `parts() must return { connector, policy }: the ${part} has no ${missing}()`,
       );
   }
+  checkForms(parts.connector);
   return parts;
+}
+
+/** Tables of messages that were looked at: a campaign shows the same one with every schedule. */
+const FINE_FORMS = new WeakSet<object>();
+
+/** @throws UsageError PARTS when the connector's table of its messages is none. */
+function checkForms({ messages }: Connector): void {
+  if (messages === undefined || FINE_FORMS.has(messages)) return;
+  const odd = oddityOfForms(messages);
+  if (odd !== '') throw new UsageError('PARTS', `the connector's messages: the table ${odd}`);
+  FINE_FORMS.add(messages);
 }
 
 function partsOf(scenario: Scenario): Parts {

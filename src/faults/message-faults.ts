@@ -1,5 +1,5 @@
 import type { BytesMessage, Message, PeerMessage } from '../wire/messages.ts';
-import { encodePeerMessage } from '../wire/peer-codec.ts';
+import { encodePeerMessage, type PeerForms } from '../wire/peer-codec.ts';
 
 /**
  * What may befall a message between peers. One row is one fault: its switch in a scenario, its draw, its effect and its
@@ -19,7 +19,7 @@ export interface MessageFault {
   /** False: it may overtake earlier messages of its connection. */
   readonly inOrder: boolean;
   /** What arrives in its place; null when it arrives as it was sent. `object` is what the message is about. */
-  readonly harm: ((message: Message, object: number) => Message) | null;
+  readonly harm: ((message: Message, object: number, forms: PeerForms) => Message) | null;
 }
 
 export const MESSAGE_FAULTS = [
@@ -71,8 +71,11 @@ export function messageFaultOf(value: number): MessageFault | null {
 }
 
 /** The message's real bytes with one of them changed. */
-function changeOneByte(message: Message, object: number): BytesMessage {
-  const bytes = encodePeerMessage(message as PeerMessage);
-  bytes[object % bytes.length]! ^= 0x55;
-  return { kind: 'bytes', port: 'notify', bytes };
+function changeOneByte(message: Message, object: number, forms: PeerForms): BytesMessage {
+  // Between peers goes what connectors say, in a form of theirs or in bytes.
+  const said = message as PeerMessage | BytesMessage;
+  const isBytes = said.kind === 'bytes';
+  const bytes = isBytes ? Uint8Array.from(said.bytes) : encodePeerMessage(said, forms);
+  if (bytes.length > 0) bytes[object % bytes.length]! ^= 0x55;
+  return { kind: 'bytes', port: isBytes ? said.port : 'notify', bytes };
 }

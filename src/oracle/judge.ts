@@ -1,3 +1,4 @@
+import { isIndex } from '../base/checks.ts';
 import { greatest, least } from '../base/lists.ts';
 import type { ActorId, BlockId, EngineId, RequestId, Topology, TransferId } from '../base/topology.ts';
 import { headsOfRank } from '../kv/view.ts';
@@ -311,8 +312,8 @@ export function createJudge(config: JudgeConfig): Judge {
       spins.delete(from);
       if (message.kind === 'report') onReport(from, message);
       const isPeers = topology.actors[from]!.tpRank >= 0 && topology.actors[to]!.tpRank >= 0;
-      if (isPeers && 'transfer' in message && message.kind !== 'abort')
-        checkRoute(message.transfer, from, to, message.kind);
+      if (isPeers && message.kind === 'peer' && isIndex(message['transfer']))
+        checkRoute(message['transfer'], from, to, message.name);
     },
     posted(from, batch, canLand) {
       checkRoute(batch.transfer, from, batch.peer, batch.operation);

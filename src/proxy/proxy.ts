@@ -8,7 +8,7 @@ import {
   type TransferId,
 } from '../base/topology.ts';
 import type { Emit, Input, Wait } from '../wire/machine.ts';
-import type { Answer, Leg, Message, Prompt } from '../wire/messages.ts';
+import { type Answer, type Leg, type Message, nameOfMessage, type Prompt } from '../wire/messages.ts';
 import { refuse } from '../wire/notes.ts';
 import type { ChoicePolicy, ChoiceState } from './choose.ts';
 
@@ -79,7 +79,7 @@ export function stepProxy(state: ProxyState, input: Input, emit: Emit): void {
   if (message.kind === 'answer') return onAnswer(state, message, emit);
   if (message.kind === 'abort') return onClientAbort(state, message.request, emit);
   if (message.kind === 'engineDown') return onEngineDown(state, message.engine, emit);
-  refuse(emit, `${message.kind} is not for the proxy`);
+  refuse(emit, `${nameOfMessage(message)} is not for the proxy`);
 }
 
 export function acceptRequest(state: ProxyState, client: ClientRequest, emit: Emit): void {

@@ -26,6 +26,8 @@ export interface StepRow {
 export interface RunRecord {
   /** How people see the actors, by their number. */
   readonly actorNames: readonly string[];
+  /** Words for the connector's own messages, by their names, with fields in braces; a message without any is told by its fields. */
+  readonly messageWords: { readonly [name: string]: string };
   readonly steps: readonly StepRow[];
 }
 

@@ -6,7 +6,7 @@ import { type Names, nameOf } from './names.ts';
 export function effectInWords(effect: EffectRow, names: Names): string {
   switch (effect.kind) {
     case 'send':
-      return `sends to ${nameOf(names, effect.to)}: ${messageInWords(effect.message)}`;
+      return `sends to ${nameOf(names, effect.to)}: ${messageInWords(effect.message, names)}`;
     case 'post': {
       const { operation, segments, transfer, layer, peer } = effect.batch;
       return `posts ${segments} ${operation}s of layer ${layer} (transfer ${transfer}) towards ${nameOf(names, peer)}`;

@@ -9,9 +9,10 @@ const WORDS: { readonly [K in EventRow['kind']]: (event: Of<K>, names: Names) =>
     `request ${request} arrives: ${promptTokens} prompt tokens, ${outputTokens} to generate${ordinary ? ', ordinary' : ''}`,
   abort: ({ request }) => `the client of request ${request} goes away`,
   crash: () => 'FAULT this rank dies, and its engine with it',
-  lost: ({ message }) => `FAULT a message to it is lost: ${messageInWords(message)}`,
-  stray: ({ message }) => `FAULT a stranger sends it: ${messageInWords(message)}`,
-  message: ({ from, message }, names) => `gets from ${nameOf(names, from)}: ${messageInWords(message)}`,
+  lost: ({ message }, names) => `FAULT a message to it is lost: ${messageInWords(message, names)}`,
+  stray: ({ message }, names) => `FAULT a stranger sends it: ${messageInWords(message, names)}`,
+  message: ({ from, message }, names) =>
+    `gets from ${nameOf(names, from)}: ${messageInWords(message, names)}`,
   timer: ({ timer, object }) => `timer ${timer} for ${object} fires`,
   turn: ({ thread }) => (thread === 0 ? 'takes a turn' : `thread ${thread} takes a turn`),
   joined: () => 'goes on, all ranks having joined',

@@ -1,10 +1,11 @@
 import { decodeUtf8 } from '../base/utf8.ts';
 import type { MessageRow } from '../record/messages.ts';
 import { decodeMsgpack } from '../wire/msgpack.ts';
+import type { Names } from './names.ts';
 
 type Of<K extends MessageRow['kind']> = Extract<MessageRow, { readonly kind: K }>;
 
-const WORDS: { readonly [K in MessageRow['kind']]: (message: Of<K>) => string } = {
+const WORDS: { readonly [K in MessageRow['kind']]: (message: Of<K>, names: Names) => string } = {
   generate: ({ leg, request, promptTokens, transfer }) =>
     `${leg} leg of request ${request} (${promptTokens} prompt tokens, transfer ${transfer})`,
   answer: ({ leg, request, ok, cause }) =>
@@ -22,21 +23,29 @@ const WORDS: { readonly [K in MessageRow['kind']]: (message: Of<K>) => string } 
     const ends = (['sent', 'received', 'failed'] as const).filter((end) => message[end].length > 0);
     return `report: ${ends.map((end) => `${end} request ${message[end].join(' ')}`).join(', ')}`;
   },
-  metaRequest: () => 'handshake request',
-  metaReply: () => 'handshake reply',
-  claim: ({ transfer }) => `claim of transfer ${transfer}`,
-  grant: ({ grant, transfer, blocks, slotFrom, slotTo }) =>
-    `grant ${grant} for transfer ${transfer}: blocks ${blocks.join(' ')}, slots ${slotFrom}..${slotTo - 1}`,
-  refuse: ({ transfer }) => `refusal of transfer ${transfer}`,
-  seal: ({ transfer, ok }) => `seal of transfer ${transfer}${ok ? '' : ' (failed)'}`,
-  sealAck: ({ transfer }) => `acknowledgement of the seal of transfer ${transfer}`,
-  revoke: ({ transfer }) => `revoke of transfer ${transfer}`,
+  peer: peerInWords,
   bytes: ({ port, bytes, length }) => `${port} message ${bytesInWords(bytes, length)}`,
 };
 
-export function messageInWords(message: MessageRow): string {
+export function messageInWords(message: MessageRow, names: Names): string {
   // The table's type says that each kind has words of its own; the compiler cannot follow that through the index.
-  return (WORDS[message.kind] as (message: MessageRow) => string)(message);
+  return (WORDS[message.kind] as (message: MessageRow, names: Names) => string)(message, names);
+}
+
+const FIELDS_SHOWN_MAX = 90;
+
+/** A connector's own message: by its words, or by its fields. */
+function peerInWords(message: Of<'peer'>, { messageWords }: Names): string {
+  const { kind: _, name, ...fields } = message;
+  const words = Object.hasOwn(messageWords, name) ? messageWords[name] : undefined;
+  const shown = (field: string): string => fieldInWords((fields as Readonly<Record<string, unknown>>)[field]);
+  if (words !== undefined) return words.replace(/\{(\w+)\}/g, (_whole, field: string) => shown(field));
+  const told = Object.keys(fields).map((field) => `${field} ${shown(field)}`);
+  return `${name} {${told.join(', ').slice(0, FIELDS_SHOWN_MAX)}}`;
+}
+
+function fieldInWords(value: unknown): string {
+  return Array.isArray(value) ? value.join(' ') : String(value);
 }
 
 /** Text as text, a msgpack map by its fields, anything else in hex. */

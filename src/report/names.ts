@@ -1,6 +1,8 @@
-/** How people see the actors, by their number. */
-export type Names = readonly string[];
+import type { RunRecord } from '../record/record.ts';
 
-export function nameOf(names: Names, actor: number): string {
-  return names[actor] ?? 'a stranger';
+/** What a record has to name things by. */
+export type Names = Pick<RunRecord, 'actorNames' | 'messageWords'>;
+
+export function nameOf({ actorNames }: Names, actor: number): string {
+  return actorNames[actor] ?? 'a stranger';
 }

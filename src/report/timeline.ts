@@ -18,7 +18,7 @@ export const EVERYTHING: TimelineOptions = { linesMax: Number.MAX_SAFE_INTEGER, 
 
 export function timeline(record: RunRecord, options: TimelineOptions): string[] {
   const { chosen, left } = pageOf(record.steps, options.linesMax);
-  const lines = chosen.map((row) => rowInWords(row, record.actorNames, options.widthMax));
+  const lines = chosen.map((row) => rowInWords(row, record, options.widthMax));
   if (left > 0) lines.push(`      (${left} more steps; replay --full shows them)`);
   return lines;
 }
@@ -131,7 +131,7 @@ function causesOf(rows: readonly Row[], last: StepRow): Set<number> {
 }
 
 function rowInWords({ step, repeats }: PageRow, names: Names, widthMax: number): string {
-  const head = `${String(step.step).padStart(5)} ${String(step.atMicros).padStart(8)}us ${(names[step.actor] ?? '?').padEnd(8)}`;
+  const head = `${String(step.step).padStart(5)} ${String(step.atMicros).padStart(8)}us ${(names.actorNames[step.actor] ?? '?').padEnd(8)}`;
   const held = step.heldMicros > 0 ? ` [held back ${step.heldMicros} us]` : '';
   const times = repeats > 1 ? ` (${repeats} times)` : '';
   const text = `${head} ${newsOf(step, names)}${held}${times}`;

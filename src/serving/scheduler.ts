@@ -1,6 +1,6 @@
 import { type ActorId, PROXY, type RequestId } from '../base/topology.ts';
 import type { Emit, Input, Wait } from '../wire/machine.ts';
-import type { Generate, KvTransferParams, Message } from '../wire/messages.ts';
+import { type Generate, type KvTransferParams, type Message, nameOfMessage } from '../wire/messages.ts';
 import { goal, refuse } from '../wire/notes.ts';
 import { schedule } from './batch.ts';
 import {
@@ -45,7 +45,7 @@ function onMessage(state: SchedulerState, from: ActorId, message: Message, emit:
       for (const request of message.failed) onReport(state, request, message.tpRank, true, emit);
       return;
     default:
-      return refuse(emit, `${message.kind} from actor ${from} is not for a scheduler`);
+      return refuse(emit, `${nameOfMessage(message)} from actor ${from} is not for a scheduler`);
   }
 }
 

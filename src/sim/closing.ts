@@ -2,6 +2,7 @@ import { greatest } from '../base/lists.ts';
 import { type ActorId, PROXY } from '../base/topology.ts';
 import { placeOf } from '../oracle/verdict.ts';
 import { placeOfHang, showChain, waitChain } from '../oracle/waits-for.ts';
+import type { RunRecord } from '../record/record.ts';
 import type { Wait } from '../wire/machine.ts';
 import type { Cluster } from './cluster.ts';
 import type { Core } from './core.ts';
@@ -109,7 +110,7 @@ export function resultOf(core: Core, cluster: Cluster | null): RunResult {
     waits: cluster === null ? [] : showWaits(core, cluster),
     goals: cluster === null ? new Map() : core.judge.goals,
     blocksLeft: cluster === null ? 0 : countBlocksLeft(core, cluster),
-    record: { actorNames: core.topology.actors.map(({ name }) => name), steps: core.recorder?.steps ?? [] },
+    record: recordOf(core),
   };
 }
 
@@ -130,4 +131,13 @@ function countBlocksLeft(core: Core, cluster: Cluster): number {
   for (const [scheduler, { pool }] of cluster.schedulers)
     if (!core.isDead(scheduler)) left += pool.total - pool.freeCount;
   return left;
+}
+
+function recordOf({ topology, forms, recorder }: Core): RunRecord {
+  const words = recorder === null ? [] : Object.entries(forms).filter(([, { says }]) => says !== undefined);
+  return {
+    actorNames: topology.actors.map(({ name }) => name),
+    messageWords: Object.fromEntries(words.map(([name, { says }]) => [name, says!])),
+    steps: recorder?.steps ?? [],
+  };
 }

@@ -3,11 +3,14 @@ import type { ActorId, EngineId, Topology } from '../base/topology.ts';
 import type { Judge } from '../oracle/judge.ts';
 import type { InvariantId, Violation } from '../oracle/verdict.ts';
 import type { Input } from '../wire/machine.ts';
+import type { PeerForms } from '../wire/peer-codec.ts';
 import { pickDelay } from './draws.ts';
 import { createReadySet, type Happening, type HappeningKind } from './ready-set.ts';
 import { Recorder } from './recorder.ts';
 import type { RunSpec } from './run-spec.ts';
 import { createOccurrences, type DrawKind } from './tape.ts';
+
+const NO_FORMS: PeerForms = {};
 
 /** A delay that no transfer needs to survive unharmed; shorter ones are ordinary weather. */
 const PATIENCE_MICROS = 10_000;
@@ -16,6 +19,8 @@ const PATIENCE_MICROS = 10_000;
 export class Core {
   readonly spec: RunSpec;
   readonly topology: Topology;
+  /** The connector's own messages. */
+  readonly forms: PeerForms;
   readonly actorCount: number;
   readonly ready = createReadySet();
   readonly occurrences = createOccurrences();
@@ -36,6 +41,7 @@ export class Core {
     this.spec = spec;
     this.#pickDelay = (hash) => pickDelay(spec.profile.delays, hash);
     this.topology = spec.setup.topology;
+    this.forms = spec.connector.messages ?? NO_FORMS;
     this.actorCount = this.topology.actors.length;
     this.recorder = spec.record ? new Recorder() : null;
   }

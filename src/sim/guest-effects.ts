@@ -3,7 +3,9 @@ import { describeThrown, describeValue } from '../base/thrown.ts';
 import type { ActorId, Topology } from '../base/topology.ts';
 import type { InvariantId } from '../oracle/verdict.ts';
 import { type Effect, GOALS, type Note } from '../wire/machine.ts';
-import { isOfPeers } from '../wire/peer-codec.ts';
+import type { Message } from '../wire/messages.ts';
+import { isMessageName, type PeerForms } from '../wire/peer-codec.ts';
+import { oddityOfPlain } from '../wire/plain.ts';
 import { blameEffect, type Guest } from './guest.ts';
 
 /**
@@ -16,6 +18,8 @@ export interface EffectBounds {
   readonly requests: number;
   readonly blocks: number;
   readonly blockTokens: number;
+  /** The connector's own messages; null when it does not describe them. */
+  readonly forms: PeerForms | null;
   /** What is wrong with an effect, whoever asks for it; null when nothing is. */
   readonly mistakeIn: (effect: Effect, actor: ActorId) => string | null;
 }
@@ -90,9 +94,21 @@ function mistakeOf(guest: Guest, effect: Effect, bounds: EffectBounds): Mistake 
   if (effect.kind === 'join') return odd('joins the ranks of its engine, which is for the engine to do');
   if (effect.kind === 'turn' && effect.thread === 0)
     return odd("asks for a turn of thread 0, which is the engine's; threads of a connector count from 1");
-  if (effect.kind === 'send' && !isBytes(effect.message) && !isOfPeers(effect.message))
-    return odd(`sends what is no message between peers: ${describeValue(effect.message)}`);
+  if (effect.kind === 'send') return mistakeInMessage(effect.message, bounds.forms);
   return effect.kind === 'note' ? mistakeInNote(effect.note, bounds) : null;
+}
+
+/** Of its own form, or bytes. Fields that do not fit are for the receiver to refuse. */
+function mistakeInMessage(message: Message, forms: PeerForms | null): Mistake | null {
+  if (message.kind === 'bytes' && isBytes(message)) return null;
+  const name: unknown = message.kind === 'peer' ? message.name : null;
+  if (!isMessageName(name)) return odd(`sends what is no message between peers: ${describeValue(message)}`);
+  if (forms !== null && !Object.hasOwn(forms, name))
+    return odd(
+      `sends ${JSON.stringify(name)}, which is not among its messages: ${Object.keys(forms).join(', ')}`,
+    );
+  const what = oddityOfPlain(message);
+  return what === '' ? null : odd(`sends ${JSON.stringify(name)}, which ${what}`);
 }
 
 function mistakeInNote(note: Note, bounds: EffectBounds): Mistake | null {
@@ -119,8 +135,9 @@ function odd(what: string): Mistake {
   return { invariant: 'I12', what };
 }
 
-function isBytes(message: { readonly kind: string }): boolean {
-  if (message.kind !== 'bytes') return false;
+function isBytes(message: object): boolean {
   const { port, bytes } = message as { port?: unknown; bytes?: unknown };
-  return (port === 'notify' || port === 'handshake') && bytes instanceof Uint8Array;
+  return (
+    (port === 'notify' || port === 'handshake') && bytes instanceof Uint8Array && oddityOfPlain(bytes) === ''
+  );
 }

@@ -1,6 +1,7 @@
-import { below, finish } from '../base/mix.ts';
+import { below, finish, mix } from '../base/mix.ts';
 import type { ActorId, Topology } from '../base/topology.ts';
-import type { Message } from '../wire/messages.ts';
+import type { Message, PeerMessage } from '../wire/messages.ts';
+import { aboutOf, type PeerForms } from '../wire/peer-codec.ts';
 import type { Profile } from './draws.ts';
 
 /** Base latencies of the three kinds of path, in microseconds. */
@@ -27,8 +28,8 @@ export function pathOf(topology: Topology, from: ActorId, to: ActorId): Path {
   return source === target ? 'local' : 'peer';
 }
 
-/** Numbers of message kinds in draw keys. Part of the tape format: add at the end, never renumber. */
-export const KIND_NUMBERS: { readonly [K in Message['kind']]: number } = {
+/** Numbers of the message kinds that are not a connector's own. */
+export const KIND_NUMBERS: { readonly [K in Exclude<Message, PeerMessage>['kind']]: number } = {
   generate: 0,
   answer: 1,
   abort: 2,
@@ -36,23 +37,26 @@ export const KIND_NUMBERS: { readonly [K in Message['kind']]: number } = {
   runStep: 4,
   stepDone: 5,
   report: 6,
-  metaRequest: 7,
-  metaReply: 8,
-  claim: 9,
-  grant: 10,
-  refuse: 11,
-  seal: 12,
-  sealAck: 13,
-  revoke: 14,
   bytes: 15,
 };
 
-export function kindNumber(message: Message): number {
-  return KIND_NUMBERS[message.kind];
+/** Where the kinds of a connector that describes them begin, and those of one that does not. */
+const [FIRST_OF_FORMS, FIRST_OF_NAMES] = [7, 0x10000];
+
+export function kindNumber(message: Message, forms: PeerForms): number {
+  if (message.kind !== 'peer') return KIND_NUMBERS[message.kind];
+  const row = Object.keys(forms).indexOf(message.name);
+  return row >= 0 ? FIRST_OF_FORMS + row : FIRST_OF_NAMES + (hashOf(message.name) & 0xffff);
+}
+
+function hashOf(name: string): number {
+  let hash = 0;
+  for (let at = 0; at < name.length; at++) hash = mix(hash, name.charCodeAt(at));
+  return finish(hash);
 }
 
 /** What a message is about: a transfer, a request, a step. */
-export function objectOf(message: Message): number {
+export function objectOf(message: Message, forms: PeerForms): number {
   switch (message.kind) {
     case 'generate':
     case 'answer':
@@ -65,13 +69,10 @@ export function objectOf(message: Message): number {
       return message.engine;
     case 'report':
       return message.sent[0] ?? message.received[0] ?? message.failed[0] ?? 0;
-    case 'metaRequest':
-    case 'metaReply':
-      return message.attempt;
     case 'bytes':
       return message.bytes.length;
-    default:
-      return message.transfer;
+    case 'peer':
+      return aboutOf(message, forms);
   }
 }
 

@@ -26,8 +26,9 @@ export class PostOffice {
     const core = this.#core;
     const path = pathOf(core.topology, from, to);
     const pair = from * core.actorCount + to;
-    const kind = kindNumber(message);
-    const object = objectOf(message);
+    const { forms } = core;
+    const kind = kindNumber(message, forms);
+    const object = objectOf(message, forms);
     const about = mix(pair * 16 + kind, object);
     core.fold(about);
     core.judge.sent(from, to, message);
@@ -44,7 +45,7 @@ export class PostOffice {
       at = Math.max(at, this.#lastDelivery[pair]!);
       this.#lastDelivery[pair] = at;
     }
-    const arrives = fault?.harm?.(message, object) ?? message;
+    const arrives = fault?.harm?.(message, object, forms) ?? message;
     for (let copy = 0; copy < copies; copy++) {
       const input = { kind: 'message', from, message: arrives } as const;
       core.push(HAPPENING.deliver, to, at + copy * base, about, held, input, null);

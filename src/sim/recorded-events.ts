@@ -1,3 +1,4 @@
+import { isIndex } from '../base/checks.ts';
 import type { CarriedRow, EventRow, LandingState } from '../record/events.ts';
 import { messageRow } from '../record/messages.ts';
 import type { Input } from '../wire/machine.ts';
@@ -54,8 +55,9 @@ export function subjectOf(event: EventRow): Subject {
 }
 
 function pick(row: object): Partial<Subject> {
-  const { transfer, request } = row as Partial<Subject>;
-  return { ...(transfer === undefined ? {} : { transfer }), ...(request === undefined ? {} : { request }) };
+  // A connector's own message may hold anything under these names.
+  const { transfer, request } = row as { readonly transfer?: unknown; readonly request?: unknown };
+  return { ...(isIndex(transfer) ? { transfer } : {}), ...(isIndex(request) ? { request } : {}) };
 }
 
 /** A completion is no happening of its own: a rank hears of it in the step in which its engine sees it. */

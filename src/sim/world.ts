@@ -111,6 +111,7 @@ class World {
         requests: setup.requests.length,
         blocks,
         blockTokens,
+        forms: core.spec.connector.messages ?? null,
         mistakeIn: (effect, actor) => {
           this.#checked = effect;
           return mistakeIn(effect, actor, this.#border);
@@ -377,7 +378,12 @@ class World {
     for (const dead of [scheduler, ...ranks])
       for (const key of [...this.#timers[dead]!.keys()]) this.#stop(dead, key);
     const message = { kind: 'engineDown', engine } as const;
-    const held = core.delay(DRAW.deliverDelay, scheduler * core.actorCount, kindNumber(message), engine);
+    const held = core.delay(
+      DRAW.deliverDelay,
+      scheduler * core.actorCount,
+      kindNumber(message, core.forms),
+      engine,
+    );
     const at = core.now + core.spec.network.httpMicros + held;
     core.push(HAPPENING.down, PROXY, at, engine, held, { kind: 'message', from: scheduler, message }, null);
   }

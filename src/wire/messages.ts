@@ -1,5 +1,4 @@
-import type { LayerView } from '../base/cache-view.ts';
-import type { BlockId, EngineId, RequestId, Role, TransferId } from '../base/topology.ts';
+import type { BlockId, EngineId, RequestId, TransferId } from '../base/topology.ts';
 
 /**
  * Every message between actors. Three kinds of path carry them: HTTP between the proxy and a scheduler, the in-process
@@ -92,73 +91,17 @@ export type LocalMessage =
       readonly failed: readonly RequestId[];
     };
 
-/** Geometry one rank tells a peer in the handshake, so that a refusal can name its cause. */
-export interface RankGeometry {
-  readonly engine: EngineId;
-  readonly role: Role;
-  readonly tpRank: number;
-  readonly tpSize: number;
-  readonly blockTokens: number;
-  readonly views: readonly LayerView[];
+/**
+ * A message of the connector's own, from rank to rank of another engine. Its name and fields are for the connector to
+ * choose and to describe (`Connector.messages`); they are plain data, as a socket would carry them.
+ */
+export interface PeerMessage {
+  readonly kind: 'peer';
+  readonly name: string;
+  readonly [field: string]: unknown;
 }
 
-/**
- * The protocol of the shipped connector, from rank to rank. The *target* owns the memory that is touched (D in WRITE
- * mode, P in READ mode); the *initiator* posts the work requests.
- */
-export type PeerMessage =
-  /** Initiator asks for the target's descriptors. */
-  | { readonly kind: 'metaRequest'; readonly attempt: number }
-  | {
-      readonly kind: 'metaReply';
-      readonly attempt: number;
-      readonly epoch: number;
-      readonly engineDesc: Uint8Array;
-      readonly memoryDesc: Uint8Array;
-      readonly geometry: RankGeometry;
-    }
-  /** READ: D asks P's rank for leave to read. */
-  | {
-      readonly kind: 'claim';
-      readonly transfer: TransferId;
-      readonly tpSize: number;
-      readonly attempt: number;
-    }
-  /**
-   * Target lends blocks. `grant` counts up per (target, initiator), so that a stale copy is known by its number alone.
-   * `blocks[0]` holds slot `firstSlot`; only slots [slotFrom, slotTo) may be touched, and only over a connection of the
-   * same `epoch`: a fence starts a new one, and what was granted before it is void.
-   */
-  | {
-      readonly kind: 'grant';
-      readonly transfer: TransferId;
-      readonly grant: number;
-      readonly blocks: readonly BlockId[];
-      readonly epoch: number;
-      readonly firstSlot: number;
-      readonly slotFrom: number;
-      readonly slotTo: number;
-      readonly attempt: number;
-    }
-  | { readonly kind: 'refuse'; readonly transfer: TransferId; readonly attempt: number }
-  /** Initiator: no operation of mine names these blocks any more. `ok` says that all of them landed. */
-  | {
-      readonly kind: 'seal';
-      readonly transfer: TransferId;
-      readonly ok: boolean;
-      readonly tpSize: number;
-      readonly attempt: number;
-    }
-  | { readonly kind: 'sealAck'; readonly transfer: TransferId; readonly attempt: number }
-  /** Target wants its blocks back: stop, drain, then seal. */
-  | {
-      readonly kind: 'revoke';
-      readonly transfer: TransferId;
-      readonly grant: number;
-      readonly attempt: number;
-    };
-
-/** What arrives when the sender was not one of ours, or the bytes were harmed on the way; and the first connector's own form. */
+/** What arrives when the sender was not one of ours, or the bytes were harmed on the way, and what a connector sends that speaks in bytes. */
 export interface BytesMessage {
   readonly kind: 'bytes';
   /** Which socket of the receiver it came in by. */
@@ -167,3 +110,8 @@ export interface BytesMessage {
 }
 
 export type Message = HttpMessage | LocalMessage | PeerMessage | BytesMessage;
+
+/** How a refusal names it: a connector's own message by its own name. */
+export function nameOfMessage(message: Message): string {
+  return message.kind === 'peer' ? message.name : message.kind;
+}

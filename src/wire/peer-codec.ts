@@ -1,5 +1,4 @@
 import { encode } from '@msgpack/msgpack';
-import { CONTEXT_NUMBERS, LAYER_NUMBERS, PART_NUMBERS } from '../base/cache-view.ts';
 import { isIndex } from '../base/checks.ts';
 import { UsageError } from '../base/failure.ts';
 import { finish, mix } from '../base/mix.ts';
@@ -7,48 +6,85 @@ import type { PeerMessage } from './messages.ts';
 import { decodeMsgpack } from './msgpack.ts';
 
 /**
- * The shipped connector's messages as bytes: a msgpack map and a 4-byte checksum. The simulator hands messages over as
- * objects and comes here only when a fault harms the bytes; a real socket comes here always. The checksum turns damage
- * into loss, which the protocol survives; without it a flipped bit could name another block.
+ * A connector's own messages between ranks, described by rows of a table, and their form as bytes: a msgpack map and a
+ * 4-byte checksum. The simulator hands messages over as objects and comes here only when a fault harms the bytes; a real
+ * socket comes here always. The checksum turns damage into loss, which a protocol survives; without it a flipped bit
+ * could name another block.
  */
 
-type FieldKind = 'index' | 'flag' | 'indices' | 'bytes' | 'geometry';
+/** Whether a value is what a field may hold. */
+export type Field<T> = (value: unknown) => value is T;
 
-const FIELDS: { readonly [K in PeerMessage['kind']]: { readonly [field: string]: FieldKind } } = {
-  metaRequest: { attempt: 'index' },
-  metaReply: {
-    attempt: 'index',
-    epoch: 'index',
-    engineDesc: 'bytes',
-    memoryDesc: 'bytes',
-    geometry: 'geometry',
-  },
-  claim: { transfer: 'index', tpSize: 'index', attempt: 'index' },
-  grant: {
-    transfer: 'index',
-    grant: 'index',
-    blocks: 'indices',
-    epoch: 'index',
-    firstSlot: 'index',
-    slotFrom: 'index',
-    slotTo: 'index',
-    attempt: 'index',
-  },
-  refuse: { transfer: 'index', attempt: 'index' },
-  seal: { transfer: 'index', ok: 'flag', tpSize: 'index', attempt: 'index' },
-  sealAck: { transfer: 'index', attempt: 'index' },
-  revoke: { transfer: 'index', grant: 'index', attempt: 'index' },
-};
+/** One kind of message of a connector. */
+export interface PeerForm {
+  readonly fields: { readonly [field: string]: Field<unknown> };
+  /** The field whose number says what the message is about, for the keys of draws; `transfer` when absent. */
+  readonly about?: string;
+  /** Words for a reader, with fields in braces: `grant {grant} for transfer {transfer}`. */
+  readonly says?: string;
+}
 
-const GEOMETRY_NUMBERS = ['engine', 'tpRank', 'tpSize', 'blockTokens'] as const;
+export type PeerForms = { readonly [name: string]: PeerForm };
+
+const [FORMS_MAX, WORDS_CHARACTERS_MAX] = [64, 200];
+const NAME = /^[\w.-]{1,40}$/;
+
+/** A name that a connector may give a message: letters, digits, `_`, `-` and `.`, at most 40. */
+export function isMessageName(name: unknown): name is string {
+  return typeof name === 'string' && NAME.test(name);
+}
+
+/** What is wrong with a table of forms that somebody else wrote, in words that go on from it; '' when nothing is. */
+export function oddityOfForms(forms: unknown): string {
+  if (!isRecord(forms)) return 'is no object with a row for each message';
+  const names = Object.keys(forms);
+  if (names.length > FORMS_MAX) return `has ${names.length} rows, at most ${FORMS_MAX} are read`;
+  const wrong = names.find((name) => !isMessageName(name) || !isForm(forms[name]));
+  return wrong === undefined
+    ? ''
+    : `has a row ${JSON.stringify(wrong.slice(0, 60))} that is none: ${FORM_WORDS}`;
+}
+
+const FORM_WORDS =
+  'a name of letters, digits, _, - and ., and { fields: functions by the names of fields, about?: a field, says?: a short text }';
+
+function isForm(form: unknown): boolean {
+  if (!isRecord(form) || !isRecord(form['fields'])) return false;
+  const { fields, about, says } = form;
+  const isText = (text: unknown): boolean =>
+    text === undefined || (typeof text === 'string' && text.length <= WORDS_CHARACTERS_MAX);
+  return Object.values(fields).every((field) => typeof field === 'function') && isText(about) && isText(says);
+}
+
+/** The messages that a table of forms describes. */
+export type PeerMessageOf<F extends PeerForms> = {
+  [N in keyof F & string]: { readonly kind: 'peer'; readonly name: N } & {
+    readonly [K in keyof F[N]['fields']]: F[N]['fields'][K] extends Field<infer T> ? T : never;
+  };
+}[keyof F & string];
+
+/** A whole number from 0 up that is exact. */
+export const index: Field<number> = isIndex;
+
+export const flag: Field<boolean> = (value): value is boolean => typeof value === 'boolean';
+
+export const indices: Field<readonly number[]> = (value): value is readonly number[] =>
+  Array.isArray(value) && value.every(isIndex);
+
+export const bytes: Field<Uint8Array> = (value): value is Uint8Array => value instanceof Uint8Array;
+
 /** Longest frame that is read at all; a handshake of a few hundred layers fits many times over. */
 export const PEER_FRAME_BYTES_MAX = 1 << 20;
 
-/** What the form does not name is left out: a sender may keep its own notes on a message. */
-export function encodePeerMessage(message: PeerMessage): Uint8Array {
-  const fields: object = FIELDS[message.kind];
-  const known = Object.entries(message).filter(([field]) => field === 'kind' || Object.hasOwn(fields, field));
-  const body = encode(Object.fromEntries(known));
+/** What the form does not name is left out: a sender may keep its own notes on a message. Without a form all is kept. */
+export function encodePeerMessage(message: PeerMessage, forms: PeerForms): Uint8Array {
+  const fields = Object.hasOwn(forms, message.name) ? forms[message.name]!.fields : null;
+  const map: Record<string, unknown> = { kind: message.name };
+  for (const [field, value] of Object.entries(message)) {
+    const isKept = fields === null || Object.hasOwn(fields, field);
+    if (isKept && field !== 'kind' && field !== 'name') map[field] = value;
+  }
+  const body = encode(map);
   const frame = new Uint8Array(body.length + 4);
   frame.set(body);
   new DataView(frame.buffer).setUint32(body.length, checksum(body));
@@ -56,7 +92,10 @@ export function encodePeerMessage(message: PeerMessage): Uint8Array {
 }
 
 /** The message, or the cause of its refusal as text. Never throws, whatever the bytes. */
-export function decodePeerMessage(frame: Uint8Array): PeerMessage | string {
+export function decodePeerMessage<F extends PeerForms>(
+  frame: Uint8Array,
+  forms: F,
+): PeerMessageOf<F> | string {
   if (frame.length < 5) return `frame of ${frame.length} bytes is too short`;
   if (frame.length > PEER_FRAME_BYTES_MAX)
     return `frame of ${frame.length} bytes is longer than ${PEER_FRAME_BYTES_MAX}`;
@@ -70,81 +109,43 @@ export function decodePeerMessage(frame: Uint8Array): PeerMessage | string {
     if (error instanceof UsageError) return `frame is not msgpack: ${error.code}`;
     throw error;
   }
-  const odd = oddityOf(value);
-  return odd === '' ? (value as PeerMessage) : odd;
+  if (!isRecord(value)) return `${NOT_A_MESSAGE}: no map`;
+  const { kind: name, ...fields } = value;
+  const message = { ...fields, kind: 'peer', name };
+  const odd = oddityOf(message, forms);
+  return odd === '' ? (message as unknown as PeerMessageOf<F>) : odd;
 }
 
-function checksum(bytes: Uint8Array): number {
-  let hash = bytes.length;
-  for (const byte of bytes) hash = mix(hash, byte);
+function checksum(body: Uint8Array): number {
+  let hash = body.length;
+  for (const byte of body) hash = mix(hash, byte);
   return finish(hash);
 }
 
-function isRecord(value: unknown): value is Record<string, unknown> {
+export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** Whether it is of a kind that goes between peers; its fields may still be odd, which is for the receiver to refuse. */
-export function isOfPeers(message: { readonly kind: unknown }): boolean {
-  return typeof message.kind === 'string' && Object.hasOwn(FIELDS, message.kind);
-}
-
 /**
- * Why a value is no message between peers, or ''. Holds for what comes as an object as well as for what was decoded: a
- * number in it is whole, exact and not negative, whatever its sender was.
+ * Why a value is no message that the forms describe, or ''. Holds for what comes as an object as well as for what was
+ * decoded: a number in it is whole, exact and not negative, whatever its sender was.
  */
-export function oddityOf(value: unknown): string {
-  if (!isRecord(value)) return `${NOT_A_MESSAGE}: no map`;
-  const kind = value['kind'];
-  if (typeof kind !== 'string' || !Object.hasOwn(FIELDS, kind)) return `${NOT_A_MESSAGE}: unknown kind`;
-  const fields: { readonly [field: string]: FieldKind } = FIELDS[kind as PeerMessage['kind']];
+export function oddityOf(value: unknown, forms: PeerForms): string {
+  if (!isRecord(value) || value['kind'] !== 'peer') return `${NOT_A_MESSAGE}: no map`;
+  const name = value['name'];
+  if (typeof name !== 'string' || !Object.hasOwn(forms, name)) return `${NOT_A_MESSAGE}: unknown kind`;
+  const { fields } = forms[name]!;
   for (const field in fields) {
-    if (!isField(fields[field]!, value[field])) return `${NOT_A_MESSAGE}: field ${field} of ${kind}`;
+    if (!fields[field]!(value[field])) return `${NOT_A_MESSAGE}: field ${field} of ${name}`;
   }
   return '';
 }
 
 const NOT_A_MESSAGE = 'not a message of this protocol';
 
-function isField(kind: FieldKind, value: unknown): boolean {
-  switch (kind) {
-    case 'index':
-      return isIndex(value);
-    case 'flag':
-      return typeof value === 'boolean';
-    case 'indices':
-      return Array.isArray(value) && value.every(isIndex);
-    case 'bytes':
-      return value instanceof Uint8Array;
-    case 'geometry':
-      return isGeometry(value);
-  }
-}
-
-function isGeometry(value: unknown): boolean {
-  if (!isRecord(value)) return false;
-  const role = value['role'];
-  const views = value['views'];
-  if (role !== 'prefill' && role !== 'decode') return false;
-  if (!GEOMETRY_NUMBERS.every((field) => isIndex(value[field]))) return false;
-  return Array.isArray(views) && views.every(isLayerView);
-}
-
-/** Of the right types, and with pages that a plan can count in. */
-function isLayerView(value: unknown): boolean {
-  if (!isRecord(value) || typeof value['form'] !== 'string') return false;
-  const { parts, blockUnits, context } = value;
-  if (!LAYER_NUMBERS.every((field) => isIndex(value[field])) || !Array.isArray(parts)) return false;
-  if (!isContextView(context)) return false;
-  return (blockUnits as number) > 0 && (value['unitTokens'] as number) > 0 && parts.every(isPartView);
-}
-
-function isContextView(value: unknown): boolean {
-  if (!isRecord(value) || !CONTEXT_NUMBERS.every((field) => isIndex(value[field]))) return false;
-  return (value['rank'] as number) < (value['ranks'] as number) && (value['interleaveUnits'] as number) > 0;
-}
-
-function isPartView(value: unknown): boolean {
-  if (!isRecord(value) || typeof value['name'] !== 'string') return false;
-  return PART_NUMBERS.every((field) => isIndex(value[field])) && (value['pageUnits'] as number) > 0;
+/** What a message is about, as a number for the key of a draw; 0 when it does not say. */
+export function aboutOf(message: PeerMessage, forms: PeerForms): number {
+  const form = Object.hasOwn(forms, message.name) ? forms[message.name] : undefined;
+  const about = message[form?.about ?? 'transfer'];
+  return isIndex(about) ? about : 0;
 }

@@ -3,6 +3,7 @@ import { TIMER } from '../../src/connector/shipped/timers.ts';
 import { NO_HAZARDS } from '../../src/faults/hazards.ts';
 import type { Scenario } from '../../src/sim/scenario.ts';
 import { SHIPPED_MIX } from '../../src/zoo/shipped.ts';
+import { isNamed } from '../helpers/messages.ts';
 import { type Canary, expectFound } from './canary.ts';
 import { plantInBatches, plantInEffects, plantInMessages } from './plant.ts';
 
@@ -20,7 +21,7 @@ const CANARIES: readonly Canary[] = [
   {
     bug: 'grants go to a rank of another prefill instance',
     connector: plantInMessages((message, to, { topology }) => {
-      if (message.kind !== 'grant') return { to, message };
+      if (!isNamed(message, 'grant')) return { to, message };
       const wrong = topology.engines.find(
         ({ role, engine }) => role === 'prefill' && engine !== topology.actors[to]!.engine,
       );
@@ -32,7 +33,7 @@ const CANARIES: readonly Canary[] = [
   {
     bug: 'a message goes to the wrong TP rank of the right engine',
     connector: plantInMessages((message, to, { topology }) => {
-      if (message.kind !== 'seal' && message.kind !== 'grant') return { to, message };
+      if (!isNamed(message, 'seal') && !isNamed(message, 'grant')) return { to, message };
       return { to: otherRank(topology, to), message };
     }),
     scenario: TP_TWO,
@@ -161,7 +162,7 @@ const CANARIES: readonly Canary[] = [
     bug: 'a seal claims success whatever happened',
     connector: plantInMessages((message, to) => ({
       to,
-      message: message.kind === 'seal' ? { ...message, ok: true } : message,
+      message: isNamed(message, 'seal') ? { ...message, ok: true } : message,
     })),
     found: ['I4', 'I10'],
     seedsMax: 300,

@@ -5,6 +5,7 @@ import { shipped } from '../../src/connector/shipped/index.ts';
 import { TIMER } from '../../src/connector/shipped/timers.ts';
 import type { Goal } from '../../src/wire/machine.ts';
 import { SHIPPED_MIX } from '../../src/zoo/shipped.ts';
+import { isNamed } from '../helpers/messages.ts';
 import { newMemory, runConnector } from '../helpers/world.ts';
 import { plantInBatches, plantInEffects, plantInMessages, plantInScheduler, plantInWorker } from './plant.ts';
 
@@ -14,7 +15,7 @@ const memory = newMemory();
 const SURVIVED: readonly { readonly defect: string; readonly connector: Connector; readonly goal: Goal }[] = [
   {
     defect: 'seals are never acknowledged',
-    connector: plantInMessages((message, to) => (message.kind === 'sealAck' ? null : { to, message })),
+    connector: plantInMessages((message, to) => (isNamed(message, 'sealAck') ? null : { to, message })),
     goal: 'seal-repeated',
   },
   {
@@ -37,7 +38,7 @@ const SURVIVED: readonly { readonly defect: string; readonly connector: Connecto
     defect: 'a revoke does not say which grant it means',
     connector: plantInMessages((message, to) => ({
       to,
-      message: message.kind === 'revoke' ? { ...message, grant: 0 } : message,
+      message: isNamed(message, 'revoke') ? { ...message, grant: 0 } : message,
     })),
     goal: 'revoke-confirmed',
   },

@@ -1,5 +1,6 @@
 import { UsageError } from '../../src/base/failure.ts';
 import { finish, mix } from '../../src/base/mix.ts';
+import { FORMS, type ShippedMessage } from '../../src/connector/shipped/messages.ts';
 import {
   decodeMessage,
   emptyRdmaMemoryRegion,
@@ -17,7 +18,6 @@ import {
 } from '../../src/io/descriptors.ts';
 import { serve } from '../../src/io/engine/inputs.ts';
 import { layView } from '../../src/kv/view.ts';
-import type { PeerMessage } from '../../src/wire/messages.ts';
 import { decodeMsgpack } from '../../src/wire/msgpack.ts';
 import { decodePeerMessage, encodePeerMessage } from '../../src/wire/peer-codec.ts';
 import { readMap } from '../../src/zoo/as-written/wire.ts';
@@ -49,19 +49,21 @@ const VIEW = layView(0, 0, {
   headCount: 2,
 });
 
-const PEER_MESSAGES: readonly PeerMessage[] = [
-  { kind: 'metaRequest', attempt: 0 },
+const PEER_MESSAGES: readonly ShippedMessage[] = [
+  { kind: 'peer', name: 'metaRequest', attempt: 0 },
   {
-    kind: 'metaReply',
+    kind: 'peer',
+    name: 'metaReply',
     attempt: 0,
     epoch: 0,
     engineDesc: packEngineDesc({ ...emptyEngineDesc(), key: 'D0.r0' }),
     memoryDesc: packMemoryDesc({ ...emptyMemoryDesc(), engineKey: 'D0.r0', size: 4096n }),
     geometry: { engine: 1, role: 'decode', tpRank: 0, tpSize: 1, blockTokens: 4, views: [VIEW, VIEW] },
   },
-  { kind: 'claim', transfer: 7, tpSize: 1, attempt: 0 },
+  { kind: 'peer', name: 'claim', transfer: 7, tpSize: 1, attempt: 0 },
   {
-    kind: 'grant',
+    kind: 'peer',
+    name: 'grant',
     transfer: 7,
     grant: 1,
     blocks: [1, 2, 3],
@@ -71,12 +73,12 @@ const PEER_MESSAGES: readonly PeerMessage[] = [
     slotTo: 10,
     attempt: 0,
   },
-  { kind: 'refuse', transfer: 7, attempt: 0 },
-  { kind: 'seal', transfer: 7, ok: true, tpSize: 1, attempt: 0 },
-  { kind: 'sealAck', transfer: 7, attempt: 0 },
-  { kind: 'revoke', transfer: 7, grant: 1, attempt: 0 },
+  { kind: 'peer', name: 'refuse', transfer: 7, attempt: 0 },
+  { kind: 'peer', name: 'seal', transfer: 7, ok: true, tpSize: 1, attempt: 0 },
+  { kind: 'peer', name: 'sealAck', transfer: 7, attempt: 0 },
+  { kind: 'peer', name: 'revoke', transfer: 7, grant: 1, attempt: 0 },
 ];
-const PEER_FRAMES = PEER_MESSAGES.map(encodePeerMessage);
+const PEER_FRAMES = PEER_MESSAGES.map((message) => encodePeerMessage(message, FORMS));
 const CONTROL_FRAMES = [
   encodeMessage({ type: MessageType.RegEndpoint, endpoint: { ...emptyRegEndpoint(), ekey: 'peer' } }),
   encodeMessage({
@@ -109,7 +111,7 @@ export function decoders(): readonly Decoder[] {
       name: 'peer message',
       seeds: PEER_FRAMES,
       repair: 'checksum',
-      read: (bytes) => told(decodePeerMessage(bytes)),
+      read: (bytes) => told(decodePeerMessage(bytes, FORMS)),
     },
     {
       name: 'msgpack',

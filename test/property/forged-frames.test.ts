@@ -3,10 +3,10 @@ import { below, finish, mix } from '../../src/base/mix.ts';
 import type { ActorId } from '../../src/base/topology.ts';
 import type { WorkerEnv } from '../../src/connector/plug.ts';
 import { NO_HAZARDS } from '../../src/faults/hazards.ts';
-import type { Message, PeerMessage } from '../../src/wire/messages.ts';
-import { encodePeerMessage } from '../../src/wire/peer-codec.ts';
+import type { Message } from '../../src/wire/messages.ts';
 import { SHIPPED_MIX } from '../../src/zoo/shipped.ts';
 import { plantInWorker } from '../canary/plant.ts';
+import { frameOf } from '../helpers/messages.ts';
 import { newMemory, runConnector } from '../helpers/world.ts';
 
 // Whole clusters in which ranks get frames that no honest peer sends, with a true checksum and a peer's name on them. Only what
@@ -17,7 +17,7 @@ const NUMBERS = [0, 1, 2, 3, 63, 1024, 1025, 2 ** 32, MOST];
 const KINDS = ['metaRequest', 'claim', 'grant', 'refuse', 'seal', 'sealAck', 'revoke'] as const;
 
 function asFrame(message: object): Message {
-  return { kind: 'bytes', port: 'notify', bytes: encodePeerMessage(message as PeerMessage) };
+  return { kind: 'bytes', port: 'notify', bytes: frameOf(message) };
 }
 
 /** Ranks of other engines; which of them are peers is for the rank to know. */
@@ -28,20 +28,20 @@ function others({ topology, spec }: WorkerEnv): ActorId[] {
 /** A forged message by the numbers that `pick` gives. */
 function forge(env: WorkerEnv, pick: (count: number) => number): object {
   const number = (): number => NUMBERS[pick(NUMBERS.length)]!;
-  const kind = KINDS[pick(KINDS.length)]!;
+  const name = KINDS[pick(KINDS.length)]!;
   const fields = { attempt: number(), tpSize: 1 + pick(2), ok: pick(2) === 0, epoch: number() };
   const range = { firstSlot: number(), slotFrom: number(), slotTo: number(), blocks: [number(), number()] };
-  const all = { kind, ...fields, ...range, grant: number(), transfer: 1000 + pick(50) };
+  const all = { name, ...fields, ...range, grant: number(), transfer: 1000 + pick(50) };
   // Of a live transfer what the other half or the other mode would say, and numbers that no target has reached.
   if (pick(3) > 0) return all;
   const transfer = 1 + pick(5);
   const initiates = (env.mode === 'read') === (env.spec.role === 'decode');
   if (pick(2) === 0 && initiates)
-    return { ...all, kind: pick(2) === 0 ? 'grant' : 'revoke', transfer, grant: MOST - pick(3) };
+    return { ...all, name: pick(2) === 0 ? 'grant' : 'revoke', transfer, grant: MOST - pick(3) };
   const wrong = initiates
     ? (['metaRequest', 'claim', 'seal'] as const)
     : (['grant', 'refuse', 'sealAck', 'revoke'] as const);
-  return { ...all, kind: wrong[pick(wrong.length)]!, transfer };
+  return { ...all, name: wrong[pick(wrong.length)]!, transfer };
 }
 
 /** One forged frame before every fourth input. */

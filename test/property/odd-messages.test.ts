@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { below, finish, mix } from '../../src/base/mix.ts';
-import type { Message, PeerMessage } from '../../src/wire/messages.ts';
-import { encodePeerMessage } from '../../src/wire/peer-codec.ts';
+import type { ShippedName } from '../../src/connector/shipped/messages.ts';
+import type { Message } from '../../src/wire/messages.ts';
+import { frameOf } from '../helpers/messages.ts';
 import { type Mail, ShippedRanks } from '../helpers/shipped-ranks.ts';
 
 // Whatever peers and strangers say, in whatever phase of either half: no rank ends, nothing is left, and the pair goes on.
@@ -55,7 +56,7 @@ class Dice {
 const KINDS = ['metaRequest', 'metaReply', 'claim', 'grant', 'refuse', 'seal', 'sealAck', 'revoke'] as const;
 
 /** A message with every field that any kind has; the kind says which of them count. */
-function forge(dice: Dice, kind: PeerMessage['kind']): Message {
+function forge(dice: Dice, name: ShippedName): Message {
   const numbers = ['attempt', 'epoch', 'transfer', 'tpSize', 'grant', 'firstSlot', 'slotFrom', 'slotTo'];
   const blocks = Array.from({ length: dice.below(6) }, () => dice.number());
   const view = {
@@ -76,7 +77,8 @@ function forge(dice: Dice, kind: PeerMessage['kind']): Message {
   const bytes = (): Uint8Array => Uint8Array.from({ length: dice.below(9) }, () => dice.below(256));
   return {
     ...Object.fromEntries(numbers.map((field) => [field, dice.number()])),
-    kind,
+    kind: 'peer',
+    name,
     ok: dice.below(2) === 0,
     blocks,
     geometry,
@@ -90,7 +92,7 @@ function spoil(dice: Dice, message: Message): Message {
   const copy = structuredClone(message) as unknown as Record<string, unknown>;
   const inner = copy['geometry'] as { views: Record<string, unknown>[] } | undefined;
   const target = inner !== undefined && dice.below(2) === 0 ? inner.views[dice.below(2)]! : copy;
-  const fields = Object.keys(target).filter((field) => field !== 'kind');
+  const fields = Object.keys(target).filter((field) => field !== 'kind' && field !== 'name');
   const field = dice.pick(fields);
   const value = target[field];
   if (typeof value === 'number') target[field] = dice.number();
@@ -101,7 +103,7 @@ function spoil(dice: Dice, message: Message): Message {
 }
 
 function asFrame(message: Message): Message {
-  return { kind: 'bytes', port: 'notify', bytes: encodePeerMessage(message as PeerMessage) };
+  return { kind: 'bytes', port: 'notify', bytes: frameOf(message) };
 }
 
 interface Seen {

@@ -31,14 +31,15 @@ function claim(state: WorkerState, haul: Haul, peer: HaulPeer, emit: Emit): void
   emit({
     kind: 'send',
     to: peer.rank,
-    message: { kind: 'claim', transfer: haul.transfer, tpSize, attempt: peer.attempts },
+    message: { kind: 'peer', name: 'claim', transfer: haul.transfer, tpSize, attempt: peer.attempts },
   });
 }
 
 function sendSeal(state: WorkerState, haul: Haul, peer: HaulPeer, emit: Emit): void {
   const tpSize = state.env.spec.ranks.length;
   const message = {
-    kind: 'seal',
+    kind: 'peer',
+    name: 'seal',
     transfer: haul.transfer,
     ok: peer.ok,
     tpSize,

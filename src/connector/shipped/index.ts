@@ -1,10 +1,12 @@
 import type { Connector } from '../plug.ts';
+import { FORMS } from './messages.ts';
 import { createShippedScheduler } from './scheduler-side.ts';
 import { createShippedWorker } from './worker-side.ts';
 
 /** The hardened connector of this project. */
 export const shipped: Connector = {
   name: 'shipped',
+  messages: FORMS,
   createScheduler: createShippedScheduler,
   createWorker: createShippedWorker,
 };

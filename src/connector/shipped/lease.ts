@@ -67,7 +67,8 @@ function sendGrant(state: WorkerState, lease: Lease, peer: LeasePeer, emit: Emit
     kind: 'send',
     to: peer.rank,
     message: {
-      kind: 'grant',
+      kind: 'peer',
+      name: 'grant',
       transfer: lease.transfer,
       grant: peer.grant,
       blocks: lease.blocks.slice(firstBlock, lastBlock),
@@ -97,12 +98,21 @@ export function onClaim(
   if (known !== undefined) {
     // A repeated claim of a peer that has sealed must not lend the blocks again.
     if (known.phase === 'Granted') sendGrant(state, lease, known, emit);
-    else emit({ kind: 'send', to: rank, message: { kind: 'refuse', transfer: lease.transfer, attempt } });
+    else
+      emit({
+        kind: 'send',
+        to: rank,
+        message: { kind: 'peer', name: 'refuse', transfer: lease.transfer, attempt },
+      });
     return;
   }
   if (!mayJoin(state, lease, rank, expected)) {
     goal(emit, 'claim-refused');
-    return emit({ kind: 'send', to: rank, message: { kind: 'refuse', transfer: lease.transfer, attempt } });
+    return emit({
+      kind: 'send',
+      to: rank,
+      message: { kind: 'peer', name: 'refuse', transfer: lease.transfer, attempt },
+    });
   }
   lease.peersExpected = expected;
   const peer = newLeasePeer(state, rank);
@@ -170,7 +180,13 @@ function sendRevoke(lease: Lease, peer: LeasePeer, emit: Emit): void {
   emit({
     kind: 'send',
     to: peer.rank,
-    message: { kind: 'revoke', transfer: lease.transfer, grant: peer.grant, attempt: peer.attempts },
+    message: {
+      kind: 'peer',
+      name: 'revoke',
+      transfer: lease.transfer,
+      grant: peer.grant,
+      attempt: peer.attempts,
+    },
   });
 }
 

@@ -1,14 +1,15 @@
 import { move } from '../../base/moves.ts';
-import type { ActorId, Mode, TransferId } from '../../base/topology.ts';
+import type { ActorId, TransferId } from '../../base/topology.ts';
 import { sealingRanks, targetRanks } from '../../kv/view.ts';
 import type { Emit } from '../../wire/machine.ts';
-import type { Message, PeerMessage } from '../../wire/messages.ts';
+import { type Message, nameOfMessage } from '../../wire/messages.ts';
 import { goal, refuse } from '../../wire/notes.ts';
 import { decodePeerMessage, oddityOf } from '../../wire/peer-codec.ts';
 import { keepEarly, keepGrant } from './early.ts';
 import { onGrant, partOf, settleHaul, stopHaul } from './haul.ts';
 import { onClaim, onSeal } from './lease.ts';
 import { LIMITS } from './limits.ts';
+import { FORMS, type Half, type ShippedMessage, type ShippedName } from './messages.ts';
 import { HAUL_MOVES } from './moves.ts';
 import { judgeNumber, raiseWindow, useNumber } from './numbers.ts';
 import { describe, isPeerRank, onMetaReply, type SessionUser } from './session.ts';
@@ -25,67 +26,51 @@ export function onMessage(
   emit: Emit,
 ): void {
   if (message.kind === 'bytes') {
-    const decoded = decodePeerMessage(message.bytes);
+    const decoded = decodePeerMessage(message.bytes, FORMS);
     if (typeof decoded === 'string') return refuse(emit, decoded);
     return onMessage(state, user, from, decoded, at, emit);
   }
-  if (!isPeerRank(state, from)) return refuse(emit, `${message.kind} from a stranger`);
-  const odd = oddityOf(message);
+  if (!isPeerRank(state, from)) return refuse(emit, `${nameOfMessage(message)} from a stranger`);
+  const odd = oddityOf(message, FORMS);
   if (odd !== '') return refuse(emit, odd);
-  const peerMessage = message as PeerMessage;
-  if (!maySend(state, peerMessage.kind))
-    return refuse(emit, `${message.kind} from a rank that never sends it`);
-  onPeerMessage(state, user, from, peerMessage, at, emit);
+  const peerMessage = message as ShippedMessage;
+  const { name } = peerMessage;
+  if (!maySend(state, name)) return refuse(emit, `${name} from a rank that never sends it`);
+  // The table's type says that each handler gets its own message; the compiler cannot follow that through the name.
+  (HANDLERS[name] as (heard: Heard, message: ShippedMessage) => void)(
+    { state, user, from, at, emit },
+    peerMessage,
+  );
 }
-
-type Half = 'initiator' | 'target';
-
-/** Which half sends a kind of message, and in which mode. */
-const SENDERS: { readonly [K in PeerMessage['kind']]: readonly [Half, Mode | 'both'] } = {
-  metaRequest: ['initiator', 'both'],
-  metaReply: ['target', 'both'],
-  claim: ['initiator', 'read'],
-  grant: ['target', 'both'],
-  refuse: ['target', 'read'],
-  seal: ['initiator', 'both'],
-  sealAck: ['target', 'both'],
-  revoke: ['target', 'both'],
-};
 
 /** Whether a peer of this rank plays the half that says such things: the other one than this rank does. */
-function maySend({ env }: WorkerState, kind: PeerMessage['kind']): boolean {
+function maySend({ env }: WorkerState, name: ShippedName): boolean {
   const peer: Half = (env.mode === 'read') === (env.spec.role === 'prefill') ? 'initiator' : 'target';
-  const [half, mode] = SENDERS[kind];
-  return half === peer && (mode === 'both' || mode === env.mode);
+  const { sender, mode } = FORMS[name];
+  return sender === peer && (mode === 'both' || mode === env.mode);
 }
 
-function onPeerMessage(
-  state: WorkerState,
-  user: SessionUser,
-  from: ActorId,
-  message: PeerMessage,
-  at: number,
-  emit: Emit,
-): void {
-  switch (message.kind) {
-    case 'metaRequest':
-      return emit({ kind: 'send', to: from, message: describe(state, from, message.attempt) });
-    case 'metaReply':
-      return onMetaReply(state, from, message, user, at, emit);
-    case 'claim':
-      return applyClaim(state, message.transfer, from, message.tpSize, message.attempt, at, emit);
-    case 'grant':
-      return applyGrant(state, from, message, at, emit);
-    case 'seal':
-      return applySeal(state, from, message, at, emit);
-    case 'sealAck':
-      return onSealAck(state, from, message.transfer, at, emit);
-    case 'refuse':
-      return onRefuse(state, from, message.transfer, at, emit);
-    case 'revoke':
-      return applyRevoke(state, from, message, at, emit);
-  }
+/** A message that was heard, and by whom. */
+interface Heard {
+  readonly state: WorkerState;
+  readonly user: SessionUser;
+  readonly from: ActorId;
+  readonly at: number;
+  readonly emit: Emit;
 }
+
+const HANDLERS: { readonly [N in ShippedName]: (heard: Heard, message: ShippedMessage<N>) => void } = {
+  metaRequest: ({ state, from, emit }, { attempt }) =>
+    emit({ kind: 'send', to: from, message: describe(state, from, attempt) }),
+  metaReply: ({ state, user, from, at, emit }, message) => onMetaReply(state, from, message, user, at, emit),
+  claim: ({ state, from, at, emit }, { transfer, tpSize, attempt }) =>
+    applyClaim(state, transfer, from, tpSize, attempt, at, emit),
+  grant: ({ state, from, at, emit }, message) => applyGrant(state, from, message, at, emit),
+  seal: ({ state, from, at, emit }, message) => applySeal(state, from, message, at, emit),
+  sealAck: ({ state, from, at, emit }, { transfer }) => onSealAck(state, from, transfer, at, emit),
+  refuse: ({ state, from, at, emit }, { transfer }) => onRefuse(state, from, transfer, at, emit),
+  revoke: ({ state, from, at, emit }, message) => applyRevoke(state, from, message, at, emit),
+};
 
 type RanksOf = (heads: number, sourceTp: number, targetTp: number, sourceRank: number) => number[];
 
@@ -113,7 +98,7 @@ export function applyClaim(
   if (expected === 0 || isReleased || state.endedLeases.has(transfer)) {
     goal(emit, 'claim-refused');
     if (expected === 0) refuse(emit, `claim of transfer ${transfer} from a rank that reads nothing here`);
-    return emit({ kind: 'send', to: from, message: { kind: 'refuse', transfer, attempt } });
+    return emit({ kind: 'send', to: from, message: { kind: 'peer', name: 'refuse', transfer, attempt } });
   }
   if (lease !== undefined) return onClaim(state, lease, from, expected, attempt, emit);
   keepEarly(state, transfer, from, at, emit).claim ??= { tpSize, attempt };
@@ -122,7 +107,7 @@ export function applyClaim(
 function applyGrant(
   state: WorkerState,
   from: ActorId,
-  message: Extract<PeerMessage, { kind: 'grant' }>,
+  message: ShippedMessage<'grant'>,
   at: number,
   emit: Emit,
 ): void {
@@ -189,10 +174,11 @@ function onStaleGrant(
 }
 
 /** The answer for a transfer that is over here: whether all of it landed, or no if it is not remembered. */
-function sealFor(state: WorkerState, transfer: TransferId): PeerMessage {
+function sealFor(state: WorkerState, transfer: TransferId): ShippedMessage {
   const tpSize = state.env.spec.ranks.length;
   return {
-    kind: 'seal',
+    kind: 'peer',
+    name: 'seal',
     transfer,
     ok: state.ended.get(transfer) ?? false,
     tpSize,
@@ -203,7 +189,7 @@ function sealFor(state: WorkerState, transfer: TransferId): PeerMessage {
 function applySeal(
   state: WorkerState,
   from: ActorId,
-  message: Extract<PeerMessage, { kind: 'seal' }>,
+  message: ShippedMessage<'seal'>,
   at: number,
   emit: Emit,
 ): void {
@@ -218,7 +204,7 @@ function applySeal(
     early.release = { tpSize, ok };
     early.claim = null;
   }
-  emit({ kind: 'send', to: from, message: { kind: 'sealAck', transfer, attempt } });
+  emit({ kind: 'send', to: from, message: { kind: 'peer', name: 'sealAck', transfer, attempt } });
 }
 
 /** A seal for a lease that is here. Says whether it was one of a rank that has a part in it. */
@@ -260,7 +246,7 @@ function onRefuse(state: WorkerState, from: ActorId, transfer: TransferId, at: n
 function applyRevoke(
   state: WorkerState,
   from: ActorId,
-  message: Extract<PeerMessage, { kind: 'revoke' }>,
+  message: ShippedMessage<'revoke'>,
   at: number,
   emit: Emit,
 ): void {

@@ -3,10 +3,10 @@ import type { ActorId } from '../../base/topology.ts';
 import { unpackEngineDesc, unpackMemoryDesc } from '../../io/descriptors.ts';
 import { refusalOf } from '../../kv/refusal.ts';
 import { headsOfRank, type LayerView, type PartView } from '../../kv/view.ts';
-import type { PeerMessage } from '../../wire/messages.ts';
 import type { WorkerEnv } from '../plug.ts';
+import type { ShippedMessage } from './messages.ts';
 
-type MetaReply = Extract<PeerMessage, { kind: 'metaReply' }>;
+type MetaReply = ShippedMessage<'metaReply'>;
 
 /**
  * Why a peer's description of itself is not taken, or ''. Compared with what the topology and this rank's own caches say,

@@ -3,10 +3,10 @@ import { type ActorId, PROXY } from '../../base/topology.ts';
 import { MemoryLocationType, StatusCode } from '../../io/codes.ts';
 import { emptyMemoryDesc, packEngineDesc, packMemoryDesc } from '../../io/descriptors.ts';
 import type { Emit } from '../../wire/machine.ts';
-import type { PeerMessage, RankGeometry } from '../../wire/messages.ts';
 import { goal, refuse } from '../../wire/notes.ts';
 import type { WorkerEnv } from '../plug.ts';
 import { LIMITS } from './limits.ts';
+import type { RankGeometry, ShippedMessage } from './messages.ts';
 import { SESSION_MOVES } from './moves.ts';
 import { refuseReply } from './reply.ts';
 import {
@@ -54,7 +54,8 @@ export function needSession(state: WorkerState, peer: ActorId, at: number, emit:
 }
 
 function ask(session: Session, at: number, emit: Emit): void {
-  emit({ kind: 'send', to: session.peer, message: { kind: 'metaRequest', attempt: session.attempt } });
+  const message: ShippedMessage = { kind: 'peer', name: 'metaRequest', attempt: session.attempt };
+  emit({ kind: 'send', to: session.peer, message });
   arm(emit, TIMER.handshake, session.peer, at + LIMITS.retryMicros * 2 ** session.attempt);
 }
 
@@ -77,9 +78,9 @@ export function onHandshakeTimer(
 }
 
 /** This rank's own descriptors and geometry, as sent in a handshake; packed once in a rank's life. */
-export function describe(state: WorkerState, peer: ActorId, attempt: number): PeerMessage {
+export function describe(state: WorkerState, peer: ActorId, attempt: number): ShippedMessage {
   state.description ??= packDescription(state.env);
-  return { kind: 'metaReply', attempt, epoch: epochOf(state, peer), ...state.description };
+  return { kind: 'peer', name: 'metaReply', attempt, epoch: epochOf(state, peer), ...state.description };
 }
 
 function packDescription(env: WorkerEnv): Description {
@@ -121,7 +122,7 @@ const HANDSHAKE_PORT = 6301;
 export function onMetaReply(
   state: WorkerState,
   from: ActorId,
-  message: Extract<PeerMessage, { kind: 'metaReply' }>,
+  message: ShippedMessage<'metaReply'>,
   user: SessionUser,
   at: number,
   emit: Emit,

@@ -1,7 +1,7 @@
 import type { LayerView } from '../../base/cache-view.ts';
 import type { ActorId, BlockId, EngineId, RequestId, TransferId } from '../../base/topology.ts';
-import type { RankGeometry } from '../../wire/messages.ts';
 import type { WorkerEnv } from '../plug.ts';
+import type { RankGeometry } from './messages.ts';
 import type { HaulPhase, LeasePhase, SessionPhase } from './moves.ts';
 import { type GrantWindow, newGrantWindow } from './numbers.ts';
 

@@ -2,7 +2,7 @@ import type { ActorId } from '../../base/topology.ts';
 import type { ConnectorWorker, Finished, Progress, WorkerEnv } from '../../connector/plug.ts';
 import { StatusCode } from '../../io/codes.ts';
 import type { Emit, Input } from '../../wire/machine.ts';
-import type { BytesMessage } from '../../wire/messages.ts';
+import { type BytesMessage, nameOfMessage } from '../../wire/messages.ts';
 import { goal, refuse } from '../../wire/notes.ts';
 import type { FaultSet } from './faults.ts';
 import { handshakeExecutor, handshakeListener } from './handshake.ts';
@@ -73,7 +73,7 @@ function step(state: WorkerState, input: Input, emit: Emit): void {
   if (input.kind !== 'message') return;
   const { message } = input;
   if (message.kind === 'bytes') onBytes(state, input.from, message);
-  else refuse(emit, `${message.kind} does not belong on this socket`);
+  else refuse(emit, `${nameOfMessage(message)} does not belong on this socket`);
 }
 
 /** Lays what a socket has received before the thread that reads it. */

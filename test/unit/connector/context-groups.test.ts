@@ -27,7 +27,8 @@ function causeOf(own: ContextView, theirs: ContextView): string {
   };
   const engine = { key: 'P0', nodeId: '', hostname: 'P0', host: '127.0.0.1', port: 1, pid: 1 };
   const message = {
-    kind: 'metaReply',
+    kind: 'peer',
+    name: 'metaReply',
     attempt: 0,
     epoch: 0,
     engineDesc: packEngineDesc(engine),

@@ -1,10 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import { sessionUser } from '../../../src/connector/shipped/haul.ts';
 import { LIMITS } from '../../../src/connector/shipped/limits.ts';
+import type { ShippedMessage } from '../../../src/connector/shipped/messages.ts';
 import { onMessage } from '../../../src/connector/shipped/peer-messages.ts';
 import { createWorkerState } from '../../../src/connector/shipped/state.ts';
-import type { PeerMessage } from '../../../src/wire/messages.ts';
-import { encodePeerMessage } from '../../../src/wire/peer-codec.ts';
+import type { Message } from '../../../src/wire/messages.ts';
+import { frameOf, isNamed } from '../../helpers/messages.ts';
 import { type Shape, ShippedRanks } from '../../helpers/shipped-ranks.ts';
 
 /** What an odd message of a peer must not do to the ranks it comes to. */
@@ -12,10 +13,9 @@ import { type Shape, ShippedRanks } from '../../helpers/shipped-ranks.ts';
 const ONE: Shape = { mode: 'write', prefillTp: 1, decodeTp: 1, heads: 2 };
 const MOST = Number.MAX_SAFE_INTEGER;
 
-type Of<K extends PeerMessage['kind']> = Extract<PeerMessage, { kind: K }>;
-
-const GRANT: Of<'grant'> = {
-  kind: 'grant',
+const GRANT: ShippedMessage<'grant'> = {
+  kind: 'peer',
+  name: 'grant',
   transfer: 900,
   grant: 1,
   blocks: [1],
@@ -60,13 +60,11 @@ describe.each(['write', 'read'] as const)('in %s mode', (mode) => {
       all.startPrefill(1, 1);
       let spoiled = 0;
       for (let steps = 0; steps < 10_000; steps++) {
-        const reply = all.mail.findIndex(({ message }) => message.kind === 'metaReply');
+        const reply = all.mail.findIndex(({ message }) => isNamed(message, 'metaReply'));
         if (reply >= 0) {
           const { from, to, message } = all.mail[reply]!;
-          const told = { ...(message as Of<'metaReply'>), ...odd };
-          const harmed = asBytes
-            ? ({ kind: 'bytes', port: 'notify', bytes: encodePeerMessage(told) } as const)
-            : told;
+          const told = { ...(message as ShippedMessage<'metaReply'>), ...odd };
+          const harmed = asBytes ? ({ kind: 'bytes', port: 'notify', bytes: frameOf(told) } as const) : told;
           all.mail[reply] = { from, to, message: harmed };
           spoiled++;
         }
@@ -117,14 +115,14 @@ describe.each(['write', 'read'] as const)('in %s mode', (mode) => {
     },
   );
 
-  function causeOfReply(change: (reply: Of<'metaReply'>) => unknown): string {
+  function causeOfReply(change: (reply: ShippedMessage<'metaReply'>) => unknown): string {
     const all = ranks();
     all.startDecode(1, 1);
     all.startPrefill(1, 1);
-    while (!all.mail.some(({ message }) => message.kind === 'metaReply')) all.advance(0);
-    const index = all.mail.findIndex(({ message }) => message.kind === 'metaReply');
+    while (!all.mail.some(({ message }) => isNamed(message, 'metaReply'))) all.advance(0);
+    const index = all.mail.findIndex(({ message }) => isNamed(message, 'metaReply'));
     const [mail] = all.mail.splice(index, 1);
-    all.deliver({ ...mail!, message: change(mail!.message as Of<'metaReply'>) as PeerMessage });
+    all.deliver({ ...mail!, message: change(mail!.message as ShippedMessage<'metaReply'>) as Message });
     all.finish();
     return all.refused[0] ?? '';
   }
@@ -137,7 +135,7 @@ describe.each(['write', 'read'] as const)('in %s mode', (mode) => {
       all.deliver({
         from: TARGET,
         to: INITIATOR,
-        message: { kind: 'revoke', transfer: 901, grant: number, attempt: 0 },
+        message: { kind: 'peer', name: 'revoke', transfer: 901, grant: number, attempt: 0 },
       });
     }
     expect(all.refused).toEqual(new Array(8).fill('grant or revoke whose number is too far ahead'));
@@ -153,7 +151,13 @@ describe.each(['write', 'read'] as const)('in %s mode', (mode) => {
         to: INITIATOR,
         message: { ...GRANT, transfer: 900 + number, grant: number },
       });
-      const revoke = { kind: 'revoke', transfer: 9000 + number, grant: number, attempt: 0 } as const;
+      const revoke = {
+        kind: 'peer',
+        name: 'revoke',
+        transfer: 9000 + number,
+        grant: number,
+        attempt: 0,
+      } as const;
       all.deliver({ from: TARGET, to: INITIATOR, message: revoke });
     }
     for (let transfer = 1; transfer < 120; transfer++) expect(serve(all, transfer)).not.toContain('failed');
@@ -165,10 +169,10 @@ describe.each(['write', 'read'] as const)('in %s mode', (mode) => {
     serve(all, 1);
     all.startDecode(2, 1);
     all.startPrefill(2, 1);
-    while (!all.mail.some(({ message }) => message.kind === 'grant')) all.advance(0);
-    const index = all.mail.findIndex(({ message }) => message.kind === 'grant');
+    while (!all.mail.some(({ message }) => isNamed(message, 'grant'))) all.advance(0);
+    const index = all.mail.findIndex(({ message }) => isNamed(message, 'grant'));
     const grant = all.mail[index]!;
-    all.mail[index] = { ...grant, message: { ...(grant.message as Of<'grant'>), epoch: MOST } };
+    all.mail[index] = { ...grant, message: { ...(grant.message as ShippedMessage<'grant'>), epoch: MOST } };
     all.finish();
     expect(all.refused).toContain('grant for transfer 2 of an epoch that its sender does not have');
     expect(serve(all, 3)).not.toContain('failed');
@@ -178,10 +182,13 @@ describe.each(['write', 'read'] as const)('in %s mode', (mode) => {
     const all = ranks();
     all.startDecode(1, 1);
     all.startPrefill(1, 1);
-    while (!all.mail.some(({ message }) => message.kind === 'metaReply')) all.advance(0);
-    const index = all.mail.findIndex(({ message }) => message.kind === 'metaReply');
+    while (!all.mail.some(({ message }) => isNamed(message, 'metaReply'))) all.advance(0);
+    const index = all.mail.findIndex(({ message }) => isNamed(message, 'metaReply'));
     const reply = all.mail[index]!;
-    all.mail[index] = { ...reply, message: { ...(reply.message as Of<'metaReply'>), epoch: MOST } };
+    all.mail[index] = {
+      ...reply,
+      message: { ...(reply.message as ShippedMessage<'metaReply'>), epoch: MOST },
+    };
     all.finish();
     expect(serve(all, 2)).not.toContain('failed');
   });
@@ -194,11 +201,11 @@ describe.each(['write', 'read'] as const)('in %s mode', (mode) => {
     const reply = { epoch: 0, engineDesc: new Uint8Array(0), memoryDesc: new Uint8Array(0) };
     const about = { transfer: 1, grant: 1, attempt: 0, tpSize: 1, ok: true };
     const place = { engine: 1, role: 'decode', tpRank: 0, tpSize: 1, blockTokens: 4, views: [] };
-    const send = (kind: string, from: number, to: number): void => {
+    const send = (name: string, from: number, to: number): void => {
       all.deliver({
         from,
         to,
-        message: { ...GRANT, ...reply, geometry: place, ...about, kind } as unknown as PeerMessage,
+        message: { ...GRANT, ...reply, geometry: place, ...about, name } as unknown as Message,
       });
     };
     all.startPrefill(1, 1);
@@ -227,10 +234,10 @@ describe.each(['write', 'read'] as const)('in %s mode', (mode) => {
     all.startPrefill(1, 1);
     const kinds = mode === 'write' ? (['grant', 'revoke', 'sealAck'] as const) : (['claim', 'seal'] as const);
     // In READ nobody knows who will come before the first claim did.
-    if (mode === 'read') while (all.mail.some(({ message }) => message.kind === 'claim')) all.advance(0);
+    if (mode === 'read') while (all.mail.some(({ message }) => isNamed(message, 'claim'))) all.advance(0);
     const before = all.refused.length;
     for (const kind of kinds) {
-      const message = { ...GRANT, transfer: 1, tpSize: 1, ok: true, kind } as unknown as PeerMessage;
+      const message = { ...GRANT, transfer: 1, tpSize: 1, ok: true, name: kind } as unknown as Message;
       all.deliver({ from: OTHER, to: P, message });
     }
     expect(all.refused.length - before).toBe(kinds.length - (mode === 'read' ? 1 : 0));
@@ -243,7 +250,11 @@ describe.each(['write', 'read'] as const)('in %s mode', (mode) => {
 test('a revoke that came early from a rank without a part in the transfer is refused when the transfer starts', () => {
   const all = new ShippedRanks(ONE);
   all.deliver({ from: 6, to: 2, message: { ...GRANT, transfer: 1 } });
-  all.deliver({ from: 6, to: 2, message: { kind: 'revoke', transfer: 1, grant: 1, attempt: 0 } });
+  all.deliver({
+    from: 6,
+    to: 2,
+    message: { kind: 'peer', name: 'revoke', transfer: 1, grant: 1, attempt: 0 },
+  });
   expect(serve(all, 1).sort()).toEqual(['received', 'sent']);
   expect(all.refused).toContain('revoke for transfer 1 from a rank that has no part in it');
 });
@@ -273,7 +284,7 @@ test.each(['write', 'read'] as const)(
       const message =
         mode === 'write'
           ? { ...GRANT, transfer }
-          : ({ kind: 'claim', transfer, tpSize: 1, attempt: 0 } as const);
+          : ({ kind: 'peer', name: 'claim', transfer, tpSize: 1, attempt: 0 } as const);
       all.deliver({ from, to: 2, message });
     };
     // The other D speaks first, so that it would be the first to go.

@@ -14,6 +14,7 @@ import { createWasmFabric } from '../../../src/sim/wasm-fabric.ts';
 import { AS_WRITTEN_MIX } from '../../../src/zoo/as-written/mix.ts';
 import { SHIPPED_MIX } from '../../../src/zoo/shipped.ts';
 import { plantInMessages } from '../../canary/plant.ts';
+import { isNamed } from '../../helpers/messages.ts';
 import { newMemory } from '../../helpers/world.ts';
 
 const memory = newMemory();
@@ -159,7 +160,7 @@ describe('a finding', () => {
   test('of a connector that keeps state from run to run is told as such', () => {
     let grants = 0;
     const connector = plantInMessages((message, to) => {
-      if (message.kind === 'grant' && grants++ === 0) throw new Error('once only');
+      if (isNamed(message, 'grant') && grants++ === 0) throw new Error('once only');
       return { to, message };
     });
     const options = { parts: () => ({ connector, policy: IN_TURN }) };

@@ -10,6 +10,7 @@ import { IN_TURN } from '../../../src/proxy/choose.ts';
 import { AS_WRITTEN_MIX } from '../../../src/zoo/as-written/mix.ts';
 import { SHIPPED_MIX } from '../../../src/zoo/shipped.ts';
 import { plantInMessages } from '../../canary/plant.ts';
+import { isNamed } from '../../helpers/messages.ts';
 import { newMemory } from '../../helpers/world.ts';
 
 const folder = mkdtempSync(`${tmpdir()}/moriarty-replay-`);
@@ -146,7 +147,7 @@ describe('a run of a connector that this program does not have', () => {
   const memory = newMemory();
   const connector = {
     ...plantInMessages((message, to) => {
-      if (message.kind === 'grant') throw new Error('planted');
+      if (isNamed(message, 'grant')) throw new Error('planted');
       return { to, message };
     }),
     name: 'acme',

@@ -246,12 +246,26 @@ export const CASES: readonly Case[] = [
     says: 'I6 prefill rank routing',
     illegal(judge) {
       judge.note(PROXY, assign(P.engine, D.engine));
-      judge.sent(P_RANK, D_OTHER.ranks[0]!, { kind: 'seal', transfer: 1, ok: true, tpSize: 1, attempt: 0 });
+      judge.sent(P_RANK, D_OTHER.ranks[0]!, {
+        kind: 'peer',
+        name: 'seal',
+        transfer: 1,
+        ok: true,
+        tpSize: 1,
+        attempt: 0,
+      });
     },
     legal(judge) {
       judge.note(PROXY, assign(P.engine, D.engine));
-      judge.sent(P_RANK, D_RANK, { kind: 'seal', transfer: 1, ok: true, tpSize: 1, attempt: 0 });
-      judge.sent(D_RANK, P_RANK, { kind: 'sealAck', transfer: 1, attempt: 0 });
+      judge.sent(P_RANK, D_RANK, {
+        kind: 'peer',
+        name: 'seal',
+        transfer: 1,
+        ok: true,
+        tpSize: 1,
+        attempt: 0,
+      });
+      judge.sent(D_RANK, P_RANK, { kind: 'peer', name: 'sealAck', transfer: 1, attempt: 0 });
     },
   },
   {
@@ -259,11 +273,11 @@ export const CASES: readonly Case[] = [
     says: 'I6 prefill rank routing',
     illegal(judge) {
       judge.note(PROXY, assign(P.engine, D.engine));
-      judge.sent(P_OTHER.ranks[0]!, D_RANK, { kind: 'sealAck', transfer: 1, attempt: 0 });
+      judge.sent(P_OTHER.ranks[0]!, D_RANK, { kind: 'peer', name: 'sealAck', transfer: 1, attempt: 0 });
     },
     legal(judge) {
       judge.note(PROXY, assign(P_OTHER.engine, D.engine));
-      judge.sent(P_OTHER.ranks[0]!, D_RANK, { kind: 'sealAck', transfer: 1, attempt: 0 });
+      judge.sent(P_OTHER.ranks[0]!, D_RANK, { kind: 'peer', name: 'sealAck', transfer: 1, attempt: 0 });
     },
   },
   {
@@ -311,10 +325,11 @@ export const CASES: readonly Case[] = [
     },
     legal(judge) {
       for (let spun = 0; spun <= SPINS_MAX; spun++) {
-        if (spun === SPINS_MAX) judge.sent(D_RANK, P_RANK, { kind: 'metaRequest', attempt: 0 });
+        if (spun === SPINS_MAX) judge.sent(D_RANK, P_RANK, { kind: 'peer', name: 'metaRequest', attempt: 0 });
         judge.note(D_RANK, { kind: 'spin', thread: 'notify', waitsFor: 'x' });
         judge.note(P_RANK, { kind: 'spin', thread: 'notify', waitsFor: 'x' });
-        if (spun === SPINS_MAX - 1) judge.sent(P_RANK, D_RANK, { kind: 'metaRequest', attempt: 0 });
+        if (spun === SPINS_MAX - 1)
+          judge.sent(P_RANK, D_RANK, { kind: 'peer', name: 'metaRequest', attempt: 0 });
       }
     },
   },

@@ -272,7 +272,7 @@ describe.each(['read', 'write'] as const)('in %s mode', (mode) => {
 
   test('a message that is not for the proxy is refused and survived', () => {
     const bench = new Bench(mode);
-    expect(bench.tell({ kind: 'metaRequest', attempt: 0 })).toEqual([
+    expect(bench.tell({ kind: 'peer', name: 'metaRequest', attempt: 0 })).toEqual([
       'refused: metaRequest is not for the proxy',
     ]);
     expect(bench.accept(0)).toHaveLength(mode === 'write' ? 2 : 1);

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { runSeed } from '../../../src/explore/run.ts';
 import type { EffectRow, NoteRow } from '../../../src/record/effects.ts';
+import { messageRow } from '../../../src/record/messages.ts';
 import type { StepRow } from '../../../src/record/record.ts';
 import { effectInWords, isShown } from '../../../src/report/effect-words.ts';
 import { recordAsJson } from '../../../src/report/record-json.ts';
@@ -38,7 +39,11 @@ describe('a page', () => {
 
   test('tells steps apart by what a reader sees: not by times or attempts, but by blocks and delays', () => {
     const claim = (attempt: number, transfer = 1): Partial<StepRow> => ({
-      event: { kind: 'message', from: 4, message: { kind: 'claim', transfer, tpSize: 1, attempt } },
+      event: {
+        kind: 'message',
+        from: 4,
+        message: messageRow({ kind: 'peer', name: 'claim', transfer, attempt }),
+      },
     });
     const rows = (...changes: Partial<StepRow>[]): number =>
       pageOf(
@@ -90,10 +95,7 @@ describe('words', () => {
       for (let seed = 0; seed < 10; seed++) {
         const { record } = runSeed(newMemory(), scenario, seed, { record: true }).result;
         for (const effect of record.steps.flatMap(({ effects }) => effects)) {
-          expect([effect.kind, effectInWords(effect, record.actorNames) !== '']).toEqual([
-            effect.kind,
-            isShown(effect),
-          ]);
+          expect([effect.kind, effectInWords(effect, record) !== '']).toEqual([effect.kind, isShown(effect)]);
           shown += isShown(effect) ? 1 : 0;
         }
       }
@@ -106,17 +108,17 @@ describe('words', () => {
       stepOf(3, { event: { kind: 'abort', request: 1 }, effects: [FREE], heldMicros: 7 }),
       stepOf(4, { event: { kind: 'abort', request: 1 }, effects: [FREE] }),
     ];
-    expect(timeline({ actorNames: NAMES, steps }, EVERYTHING)).toEqual([
+    expect(timeline({ actorNames: NAMES, messageWords: {}, steps }, EVERYTHING)).toEqual([
       '    3       30us P0.r0    the client of request 1 goes away -> frees blocks 3 4 of request 1 [held back 7 us] (2 times)',
     ]);
-    expect(timeline({ actorNames: NAMES, steps }, { linesMax: 9, widthMax: 50 })).toEqual([
+    expect(timeline({ actorNames: NAMES, messageWords: {}, steps }, { linesMax: 9, widthMax: 50 })).toEqual([
       '    3       30us P0.r0    the client of request... [held back 7 us] (2 times)',
     ]);
   });
 
   test('of a turn: only what came of it, and how many effects were not kept', () => {
     const steps = [stepOf(3, { effects: [FREE], effectsLeftOut: 12 })];
-    expect(timeline({ actorNames: NAMES, steps }, EVERYTHING)).toEqual([
+    expect(timeline({ actorNames: NAMES, messageWords: {}, steps }, EVERYTHING)).toEqual([
       '    3       30us P0.r0    frees blocks 3 4 of request 1; and 12 more effects',
     ]);
   });

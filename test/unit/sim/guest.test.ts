@@ -152,13 +152,57 @@ describe('what a hook returns', () => {
 });
 
 describe('what a hook asks for', () => {
-  const send = (to: number) => ({ kind: 'send', to, message: { kind: 'sealAck', transfer: 1, attempt: 0 } });
+  const send = (to: number) => ({
+    kind: 'send',
+    to,
+    message: { kind: 'peer', name: 'sealAck', transfer: 1, attempt: 0 },
+  });
+  const own = (changes: object) => ({ ...send(3), message: { ...send(3).message, ...changes } });
+  const endless = (): object => {
+    const list: unknown[] = [];
+    list.push(list);
+    return list;
+  };
   const note = (told: object) => ({ kind: 'note', note: told });
   const ODD: readonly [string, unknown, string, string][] = [
     ['no effect', null, 'effect', 'which is no effect'],
     ['an effect of an unknown kind', { kind: 'toString' }, 'effect', 'which is no effect'],
     ['a message to nobody', send(99), 'send', 'sends to actor 99'],
     ['a message of the engine', { ...send(1), message: { kind: 'report' } }, 'send', 'no message between'],
+    ['a message of no name', own({ name: '' }), 'send', 'no message between'],
+    [
+      'a message that is not in its table',
+      own({ name: 'hello' }),
+      'send',
+      'not among its messages: metaRequest',
+    ],
+    [
+      'a message with a function',
+      own({ transfer: () => 1 }),
+      'send',
+      'holds a function, which no socket carries',
+    ],
+    ['a message without a bottom', own({ transfer: endless() }), 'send', 'is nested deeper than'],
+    ['a message of a class', own({ transfer: new Map() }), 'send', 'holds an object of a class'],
+    ['a message with NaN', own({ transfer: [Number.NaN] }), 'send', 'which is no finite number'],
+    [
+      'a message without an end',
+      own({ blocks: new Array(200_000).fill(0) }),
+      'send',
+      'more than 100000 values',
+    ],
+    [
+      'a message with a megabyte',
+      own({ page: new Uint8Array(2 ** 21) }),
+      'send',
+      'at most 1048576 are taken',
+    ],
+    [
+      'a megabyte of bytes',
+      { ...send(3), message: { kind: 'bytes', port: 'notify', bytes: new Uint8Array(2 ** 21) } },
+      'send',
+      'no message between',
+    ],
     [
       'a timer that never comes',
       { kind: 'arm', timer: 0, object: 0, earliest: NaN, latest: 1 },

@@ -3,8 +3,8 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { WHOLE_CONTEXT } from '../../../src/base/cache-view.ts';
 import { finish, mix } from '../../../src/base/mix.ts';
+import { FORMS, type ShippedMessage, type ShippedName } from '../../../src/connector/shipped/messages.ts';
 import { layView } from '../../../src/kv/view.ts';
-import type { PeerMessage } from '../../../src/wire/messages.ts';
 import { decodePeerMessage, encodePeerMessage, PEER_FRAME_BYTES_MAX } from '../../../src/wire/peer-codec.ts';
 
 const index = fc.oneof(fc.nat({ max: 300 }), fc.nat({ max: Number.MAX_SAFE_INTEGER }), fc.constant(2 ** 32));
@@ -22,12 +22,12 @@ const layer = fc
   })
   .map((shape) => layView(0, 0, shape));
 
-type Of<K extends PeerMessage['kind']> = Extract<PeerMessage, { kind: K }>;
 /** One arbitrary for each kind; the compiler sees to it that none is missing. */
-const BY_KIND: { readonly [K in PeerMessage['kind']]: fc.Arbitrary<Of<K>> } = {
-  metaRequest: fc.record({ kind: fc.constant('metaRequest'), attempt: index }),
+const BY_KIND: { readonly [N in ShippedName]: fc.Arbitrary<ShippedMessage<N>> } = {
+  metaRequest: fc.record({ kind: fc.constant('peer'), name: fc.constant('metaRequest'), attempt: index }),
   metaReply: fc.record({
-    kind: fc.constant('metaReply'),
+    kind: fc.constant('peer'),
+    name: fc.constant('metaReply'),
     attempt: index,
     epoch: index,
     engineDesc: bytes,
@@ -41,9 +41,16 @@ const BY_KIND: { readonly [K in PeerMessage['kind']]: fc.Arbitrary<Of<K>> } = {
       views: fc.array(layer, { maxLength: 3 }),
     }),
   }),
-  claim: fc.record({ kind: fc.constant('claim'), transfer: index, tpSize: index, attempt: index }),
+  claim: fc.record({
+    kind: fc.constant('peer'),
+    name: fc.constant('claim'),
+    transfer: index,
+    tpSize: index,
+    attempt: index,
+  }),
   grant: fc.record({
-    kind: fc.constant('grant'),
+    kind: fc.constant('peer'),
+    name: fc.constant('grant'),
     transfer: index,
     grant: index,
     blocks: fc.array(index, { maxLength: 20 }),
@@ -53,26 +60,43 @@ const BY_KIND: { readonly [K in PeerMessage['kind']]: fc.Arbitrary<Of<K>> } = {
     slotTo: index,
     attempt: index,
   }),
-  refuse: fc.record({ kind: fc.constant('refuse'), transfer: index, attempt: index }),
+  refuse: fc.record({
+    kind: fc.constant('peer'),
+    name: fc.constant('refuse'),
+    transfer: index,
+    attempt: index,
+  }),
   seal: fc.record({
-    kind: fc.constant('seal'),
+    kind: fc.constant('peer'),
+    name: fc.constant('seal'),
     transfer: index,
     ok: fc.boolean(),
     tpSize: index,
     attempt: index,
   }),
-  sealAck: fc.record({ kind: fc.constant('sealAck'), transfer: index, attempt: index }),
-  revoke: fc.record({ kind: fc.constant('revoke'), transfer: index, grant: index, attempt: index }),
+  sealAck: fc.record({
+    kind: fc.constant('peer'),
+    name: fc.constant('sealAck'),
+    transfer: index,
+    attempt: index,
+  }),
+  revoke: fc.record({
+    kind: fc.constant('peer'),
+    name: fc.constant('revoke'),
+    transfer: index,
+    grant: index,
+    attempt: index,
+  }),
 };
 
-const message: fc.Arbitrary<PeerMessage> = fc.oneof(...Object.values(BY_KIND));
+const message: fc.Arbitrary<ShippedMessage> = fc.oneof(...Object.values(BY_KIND));
 
 test('every kind of message reads back as it was written', () => {
   const kinds = new Map<string, number>();
   fc.assert(
     fc.property(message, (sent) => {
-      kinds.set(sent.kind, (kinds.get(sent.kind) ?? 0) + 1);
-      expect(decodePeerMessage(encodePeerMessage(sent))).toEqual(sent);
+      kinds.set(sent.name, (kinds.get(sent.name) ?? 0) + 1);
+      expect(decodePeerMessage(encodePeerMessage(sent, FORMS), FORMS)).toEqual(sent);
     }),
     { seed: 42, numRuns: 800 },
   );
@@ -80,11 +104,12 @@ test('every kind of message reads back as it was written', () => {
 });
 
 test('a frame reads the same in the middle of a larger buffer', () => {
-  const frame = encodePeerMessage({ kind: 'claim', transfer: 7, tpSize: 2, attempt: 0 });
+  const frame = encodePeerMessage({ kind: 'peer', name: 'claim', transfer: 7, tpSize: 2, attempt: 0 }, FORMS);
   const larger = new Uint8Array(frame.length + 13).fill(0xaa);
   larger.set(frame, 5);
-  expect(decodePeerMessage(larger.subarray(5, 5 + frame.length))).toEqual({
-    kind: 'claim',
+  expect(decodePeerMessage(larger.subarray(5, 5 + frame.length), FORMS)).toEqual({
+    kind: 'peer',
+    name: 'claim',
     transfer: 7,
     tpSize: 2,
     attempt: 0,
@@ -95,25 +120,25 @@ test('a frame reads the same in the middle of a larger buffer', () => {
 const SAMPLES = fc.sample(fc.tuple(...Object.values(BY_KIND)), {
   seed: 7,
   numRuns: 1,
-})[0] as readonly PeerMessage[];
+})[0] as readonly ShippedMessage[];
 
 test('every change of a single byte is refused with a text', () => {
   let changes = 0;
   for (const sent of SAMPLES) {
-    const frame = encodePeerMessage(sent);
+    const frame = encodePeerMessage(sent, FORMS);
     const masks =
       frame.length < 100 ? Array.from({ length: 255 }, (_, value) => value + 1) : [1, 0x55, 0x80, 0xff];
     for (let at = 0; at < frame.length; at++) {
       for (const mask of masks) {
         frame[at]! ^= mask;
-        const read = decodePeerMessage(frame);
+        const read = decodePeerMessage(frame, FORMS);
         frame[at]! ^= mask;
         changes++;
         if (typeof read !== 'string' || read === '')
-          throw new Error(`${sent.kind}: byte ${at} ^ ${mask} reads ${JSON.stringify(read)}`);
+          throw new Error(`${sent.name}: byte ${at} ^ ${mask} reads ${JSON.stringify(read)}`);
       }
     }
-    expect(decodePeerMessage(frame)).toEqual(sent);
+    expect(decodePeerMessage(frame, FORMS)).toEqual(sent);
   }
   expect(changes).toBeGreaterThan(50_000);
 });
@@ -121,13 +146,13 @@ test('every change of a single byte is refused with a text', () => {
 test('every truncation and every frame with bytes added is refused with a text', () => {
   let cuts = 0;
   for (const sent of SAMPLES) {
-    const frame = encodePeerMessage(sent);
+    const frame = encodePeerMessage(sent, FORMS);
     for (let length = 0; length < frame.length; length++) {
-      expect(decodePeerMessage(frame.subarray(0, length))).toBeTypeOf('string');
+      expect(decodePeerMessage(frame.subarray(0, length), FORMS)).toBeTypeOf('string');
       cuts++;
     }
     for (const extra of [0, 1, 0xc0, 0xff])
-      expect(decodePeerMessage(Uint8Array.from([...frame, extra]))).toBeTypeOf('string');
+      expect(decodePeerMessage(Uint8Array.from([...frame, extra]), FORMS)).toBeTypeOf('string');
   }
   expect(cuts).toBeGreaterThan(500);
 });
@@ -135,7 +160,7 @@ test('every truncation and every frame with bytes added is refused with a text',
 test('random bytes never throw, and are refused', () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 200 }), (frame) => {
-      expect(decodePeerMessage(frame)).toBeTypeOf('string');
+      expect(decodePeerMessage(frame, FORMS)).toBeTypeOf('string');
     }),
     { seed: 42, numRuns: 2000 },
   );
@@ -155,7 +180,7 @@ test('random bytes under a right checksum never throw, and none of them passes f
   const causes = new Map<string, number>();
   fc.assert(
     fc.property(fc.uint8Array({ minLength: 1, maxLength: 60 }), (body) => {
-      const read = decodePeerMessage(framed(body));
+      const read = decodePeerMessage(framed(body), FORMS);
       expect(read).toBeTypeOf('string');
       causes.set(read as string, (causes.get(read as string) ?? 0) + 1);
     }),
@@ -205,10 +230,13 @@ describe('under a right checksum', () => {
     ...metaReply,
     geometry: { ...geometry, views: [{ ...view, context }] },
   });
-  const read = (value: unknown): PeerMessage | string => decodePeerMessage(framed(encode(value)));
+  const read = (value: unknown): ShippedMessage | string => decodePeerMessage(framed(encode(value)), FORMS);
 
   test('the harness frames as the codec does', () => {
-    for (const sound of [claim, grant, metaReply, replyOf(view.context)]) expect(read(sound)).toEqual(sound);
+    for (const sound of [claim, grant, metaReply, replyOf(view.context)]) {
+      const { kind: name, ...fields } = sound;
+      expect(read(sound)).toEqual({ kind: 'peer', name, ...fields });
+    }
   });
 
   test.each([
@@ -247,7 +275,7 @@ describe('under a right checksum', () => {
   test('a list nested a hundred thousand times is refused, not followed', () => {
     const body = new Uint8Array(100_001).fill(0x91);
     body[100_000] = 0xc0;
-    expect(decodePeerMessage(framed(body))).toBe('frame is not msgpack: MSGPACK-DEPTH');
+    expect(decodePeerMessage(framed(body), FORMS)).toBe('frame is not msgpack: MSGPACK-DEPTH');
   });
 
   test('a field that does not fit is named', () => {
@@ -257,7 +285,7 @@ describe('under a right checksum', () => {
   });
 
   test('a frame longer than the limit is refused by its length alone', () => {
-    expect(decodePeerMessage(new Uint8Array(PEER_FRAME_BYTES_MAX + 1))).toBe(
+    expect(decodePeerMessage(new Uint8Array(PEER_FRAME_BYTES_MAX + 1), FORMS)).toBe(
       `frame of ${PEER_FRAME_BYTES_MAX + 1} bytes is longer than ${PEER_FRAME_BYTES_MAX}`,
     );
   });
