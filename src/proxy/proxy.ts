@@ -20,15 +20,23 @@ import type { ChoicePolicy, ChoiceState } from './choose.ts';
 export type FlowPhase = 'Prefilling' | 'Both' | 'Decoding' | 'Completed' | 'Failed' | 'Aborted';
 export type FlowTrigger = 'PrefillDone' | 'DecodeDone' | 'Failed' | 'Aborted';
 
-/** The life of one request. A pair that is absent is refused. */
 export const FLOW_MOVES: MoveTable<FlowPhase, FlowTrigger> = {
-  Prefilling: { PrefillDone: 'Decoding', Failed: 'Failed', Aborted: 'Aborted' },
-  /** WRITE: both legs run. */
-  Both: { PrefillDone: 'Decoding', DecodeDone: 'Completed', Failed: 'Failed', Aborted: 'Aborted' },
-  Decoding: { DecodeDone: 'Completed', Failed: 'Failed', Aborted: 'Aborted' },
-  Completed: {},
-  Failed: {},
-  Aborted: {},
+  title: 'Flow: the proxy, one for each request',
+  triggers: {
+    PrefillDone: "P answered its leg: the prompt's KV is there",
+    DecodeDone: 'D, or the one engine of an ordinary request, answered with all tokens',
+    Failed: 'a leg answered with a failure, or an engine with an open leg went down',
+    Aborted: 'the client went away',
+  },
+  moves: {
+    Prefilling: { PrefillDone: 'Decoding', Failed: 'Failed', Aborted: 'Aborted' },
+    /** WRITE: both legs run. */
+    Both: { PrefillDone: 'Decoding', DecodeDone: 'Completed', Failed: 'Failed', Aborted: 'Aborted' },
+    Decoding: { DecodeDone: 'Completed', Failed: 'Failed', Aborted: 'Aborted' },
+    Completed: {},
+    Failed: {},
+    Aborted: {},
+  },
 };
 
 interface Flow {

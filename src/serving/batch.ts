@@ -1,8 +1,10 @@
 import { pushAll } from '../base/lists.ts';
+import { move } from '../base/moves.ts';
 import type { Emit } from '../wire/machine.ts';
 import type { StepItem } from '../wire/messages.ts';
 import { goal } from '../wire/notes.ts';
 import { allocateBlocks, countFreeAmong, findCachedPrefix, shareBlocks } from './block-pool.ts';
+import { REQUEST_MOVES } from './moves.ts';
 import { blocksFor, free, type SchedulerState, type Served, totalTokens } from './served.ts';
 
 /** Builds one batch, vLLM's order: running requests first, then waiting ones while the budget lasts. */
@@ -13,7 +15,7 @@ export function schedule(state: SchedulerState, at: number, emit: Emit): void {
   const waitingBefore = state.waiting.length;
   for (const served of [...state.running]) {
     if (budget === 0) break;
-    if (served.status !== 'running') continue;
+    if (served.phase !== 'running') continue;
     const tokens = Math.min(totalTokens(served) - served.computed, budget);
     if (tokens <= 0 || !growOrPreempt(state, served, served.computed + tokens, items, emit)) continue;
     budget -= addItem(served, tokens, items);
@@ -108,9 +110,8 @@ function grow(state: SchedulerState, served: Served, tokensTo: number, emit: Emi
 }
 
 function preempt(state: SchedulerState, victim: Served, emit: Emit): void {
-  if (victim.status === 'running') {
+  if (move(REQUEST_MOVES, victim, 'Preempted')) {
     state.running.splice(state.running.indexOf(victim), 1);
-    victim.status = 'waiting';
     state.waiting.unshift(victim);
   }
   takeBack(state, victim, emit);
@@ -153,13 +154,13 @@ function admitWaiting(
     }
     state.waiting.shift();
     if (external.async && external.tokens > 0) {
-      served.status = 'loading';
+      move(REQUEST_MOVES, served, 'LoadBegun');
       served.loadedTo = served.computed + external.tokens;
       continue;
     }
     served.computed += external.tokens;
     const tokens = Math.min(totalTokens(served) - served.computed, budget);
-    served.status = 'running';
+    move(REQUEST_MOVES, served, 'Scheduled');
     state.running.push(served);
     budget -= addItem(served, tokens, items);
   }

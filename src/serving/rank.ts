@@ -1,8 +1,10 @@
+import { move } from '../base/moves.ts';
 import type { ActorId, EngineSpec } from '../base/topology.ts';
 import type { ConnectorWorker } from '../connector/plug.ts';
 import type { Emit, Input, Wait } from '../wire/machine.ts';
 import type { Message, StepItem } from '../wire/messages.ts';
 import type { RankModel } from './model.ts';
+import { FORWARD_MOVES, type ForwardPhase } from './moves.ts';
 
 /**
  * One TP rank's worker: runs the forward pass layer by layer, in lock-step with its group, and calls the connector's
@@ -20,15 +22,13 @@ export interface RankConfig {
   readonly turnMicros: (tokens: number, layers: number) => number;
 }
 
-type Phase = 'load' | 'layerLoad' | 'layerSave' | 'flush';
-
 interface Forward {
   readonly step: number;
   readonly items: readonly StepItem[];
   readonly meta: unknown;
   readonly sums: number[];
   layer: number;
-  phase: Phase;
+  phase: ForwardPhase;
 }
 
 export interface RankState {
@@ -78,7 +78,7 @@ function advance(state: RankState, at: number, emit: Emit): void {
   if (forward.phase === 'load') {
     if (connector.startLoadKv(forward.meta, at, emit) === 'again') return spin(emit);
     if (forward.items.length === 0) return startNext(state, at, emit);
-    forward.phase = 'layerLoad';
+    move(FORWARD_MOVES, forward, 'LoadsStarted');
     return join(state, forward, emit);
   }
   const layersTo = Math.min(config.layers, forward.layer + config.layersPerTurn);
@@ -87,17 +87,17 @@ function advance(state: RankState, at: number, emit: Emit): void {
       if (connector.waitForLayerLoad(layer, at, emit) === 'again') return spin(emit);
     }
     state.model.runLayers(forward.layer, layersTo, forward.items, forward.sums, emit);
-    forward.phase = 'layerSave';
+    move(FORWARD_MOVES, forward, 'LayersRun');
   }
   while (forward.phase === 'layerSave' && forward.layer < layersTo) {
     if (connector.saveKvLayer(forward.layer, at, emit) === 'again') return spin(emit);
     forward.layer++;
   }
   if (forward.layer < config.layers) {
-    forward.phase = 'layerLoad';
+    move(FORWARD_MOVES, forward, 'LayersSaved');
     return join(state, forward, emit);
   }
-  forward.phase = 'flush';
+  move(FORWARD_MOVES, forward, 'AllSaved');
   if (connector.waitForSave(at, emit) === 'again') return spin(emit);
   const { step, sums } = forward;
   emit({

@@ -1,8 +1,10 @@
+import { move } from '../base/moves.ts';
 import { type ActorId, PROXY, type RequestId } from '../base/topology.ts';
 import type { Emit, Input, Wait } from '../wire/machine.ts';
 import { type Generate, type KvTransferParams, type Message, nameOfMessage } from '../wire/messages.ts';
 import { goal, refuse } from '../wire/notes.ts';
 import { schedule } from './batch.ts';
+import { REQUEST_MOVES } from './moves.ts';
 import {
   blocksFor,
   cacheComputed,
@@ -60,7 +62,7 @@ function onGenerate(state: SchedulerState, message: Generate, emit: Emit): void 
     maxTokens,
     remoteEngine,
     params,
-    status: 'waiting',
+    phase: 'waiting',
     computed: 0,
     blocks: [],
     loadedTo: 0,
@@ -103,7 +105,7 @@ function onToken(state: SchedulerState, served: Served, sum: number, emit: Emit)
     emit({ kind: 'note', note: { kind: 'firstToken', request: served.request } });
   if (served.tokens.length < served.maxTokens) return;
   state.running.splice(state.running.indexOf(served), 1);
-  served.status = 'ended';
+  move(REQUEST_MOVES, served, 'Finished');
   const verdict = state.connector.requestFinished(served.view);
   answer(served, true, '', verdict.params, emit);
   if (!verdict.keepBlocks || allReported(state, served)) forget(state, served, emit);
@@ -140,13 +142,13 @@ function onReport(
   served.reported |= 1 << tpRank;
   if (failed) served.loadFailed = true;
   if (!allReported(state, served)) return;
-  if (served.status === 'ended') return forget(state, served, emit);
-  if (served.status !== 'loading') return;
+  if (served.phase === 'ended') return forget(state, served, emit);
+  if (served.phase !== 'loading') return;
   if (served.loadFailed) goal(emit, 'load-failed-recomputed');
   // The last token is computed here in any case: its attention gives the first logits.
   else served.computed = Math.min(served.loadedTo, totalTokens(served) - 1);
   if (!served.loadFailed) cacheComputed(state, served);
-  served.status = 'waiting';
+  move(REQUEST_MOVES, served, 'LoadEnded');
   state.waiting.unshift(served);
   wake(state, emit);
 }
@@ -156,7 +158,7 @@ function abort(state: SchedulerState, request: RequestId, emit: Emit): void {
   if (served === undefined) return;
   state.running = state.running.filter((other) => other !== served);
   state.waiting = state.waiting.filter((other) => other !== served);
-  served.status = 'ended';
+  move(REQUEST_MOVES, served, 'Aborted');
   const mustWait = state.connector.requestAborted(served.view) && !allReported(state, served);
   if (!mustWait) forget(state, served, emit);
   if (state.connector.hasMeta()) wake(state, emit);
@@ -183,14 +185,14 @@ export function schedulerWaits(state: SchedulerState): Wait[] {
       });
   }
   for (const served of state.requests.values()) {
-    if (served.status === 'waiting')
+    if (served.phase === 'waiting')
       waits.push({
         who: spec.scheduler,
         what: `free blocks for request ${served.request}`,
         whom: spec.scheduler,
       });
-    if (served.status === 'running' || allReported(state, served)) continue;
-    if (served.status === 'loading' || served.blocks.length > 0) {
+    if (served.phase === 'running' || allReported(state, served)) continue;
+    if (served.phase === 'loading' || served.blocks.length > 0) {
       spec.ranks.forEach((rank, tpRank) => {
         if ((served.reported >> tpRank) & 1) return;
         waits.push({ who: spec.scheduler, what: `the report of request ${served.request}`, whom: rank });

@@ -3,6 +3,7 @@ import type { ConnectorScheduler, RequestView } from '../connector/plug.ts';
 import type { Emit } from '../wire/machine.ts';
 import type { KvTransferParams, Leg, Prompt, StepItem } from '../wire/messages.ts';
 import { type BlockPool, cacheBlock, createBlockPool, releaseBlocks } from './block-pool.ts';
+import type { RequestPhase } from './moves.ts';
 
 /**
  * The engine core of the little vLLM: one request queue, one batch in flight, chunked prefill under a token budget,
@@ -27,8 +28,6 @@ export interface SchedulerConfig {
   readonly lendsLists: boolean;
 }
 
-export type Status = 'waiting' | 'loading' | 'running' | 'ended';
-
 /** One leg of one request, as this engine serves it. */
 export interface Served {
   /** What the connector may see of it. */
@@ -40,7 +39,7 @@ export interface Served {
   readonly maxTokens: number;
   readonly remoteEngine: number;
   readonly params: KvTransferParams | null;
-  status: Status;
+  phase: RequestPhase;
   computed: number;
   /** Not changed in place where copies are made, since steps on their way to the ranks name it: a longer table is another list. */
   blocks: BlockId[];

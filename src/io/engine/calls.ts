@@ -1,6 +1,8 @@
+import { move } from '../../base/moves.ts';
 import { failed, StatusCode } from '../codes.ts';
 import { type BatchEntries, type Chain, chainLength, formWorkRequests, planChains } from '../submission.ts';
 import { setStatusCode, type TransferStatus, updateStatus } from '../transfer-status.ts';
+import { CALL_MOVES } from './call-moves.ts';
 import { endWait, isAdmitted, takeWaiters } from './credit.ts';
 import { failCall, tellFailure } from './ending.ts';
 import { advanceNotification, expireNotification } from './notify.ts';
@@ -52,7 +54,7 @@ export function startCall(
     drainOrphans(engine, endpoint, session.lkeys[index], session.rkeys[index]);
   });
   call.session = session;
-  call.phase = 'posting';
+  move(CALL_MOVES, call, 'SessionReady');
   const transfer: Transfer = {
     call,
     status: call.status,
@@ -146,7 +148,7 @@ function settle(engine: IOEngine, backend: RdmaBackend, call: Call): void {
 
 /** Upstream's end of a session call: a failure or success is stored; what has not failed notifies the target. */
 function conclude(engine: IOEngine, backend: RdmaBackend, call: Call, result: Result): void {
-  call.phase = 'returned';
+  move(CALL_MOVES, call, 'Returned');
   if (failed(result.code)) {
     if (call.slices.length > 0) backend.transfers.add(call.slices[0].transfer);
     failCall(engine, backend, call, result);
@@ -179,7 +181,7 @@ export function notifyLate(engine: IOEngine, backend: RdmaBackend, call: Call): 
 
 /** Sends the notification as far as credit goes. One that fails gives slots back, which others may wait for. */
 export function notify(engine: IOEngine, backend: RdmaBackend, call: Call): void {
-  call.phase = 'notifying';
+  move(CALL_MOVES, call, 'Notifies');
   if (!advanceNotification(engine, backend, call)) wakeAll(engine, backend, call.session!.endpoints);
 }
 

@@ -1,3 +1,4 @@
+import { move } from '../../base/moves.ts';
 import { MemoryLocationType, StatusCode } from '../codes.ts';
 import {
   type EngineDesc,
@@ -10,6 +11,7 @@ import type { Environment } from '../rdma-config.ts';
 import type { BatchEntries } from '../submission.ts';
 import { setStatusCode, type TransferStatus, updateStatus } from '../transfer-status.ts';
 import { endOrThrow } from './backends.ts';
+import { CALL_MOVES } from './call-moves.ts';
 import { createCall, startCall } from './calls.ts';
 import { createCopySession, pollCopies, startCopies } from './copies.ts';
 import type { Host, Machine } from './host.ts';
@@ -212,7 +214,7 @@ export function transfer(engine: IOEngine, request: TransferRequest): Call | nul
     // No session is made and nobody is told (0.3).
     setStatusCode(status, StatusCode.IN_PROGRESS);
     updateStatus(status, StatusCode.SUCCESS, '');
-    call.phase = 'returned';
+    move(CALL_MOVES, call, 'Returned');
     return call;
   }
   runWithSession(engine, request, call);
@@ -241,7 +243,7 @@ function runWithSession(engine: IOEngine, request: TransferRequest, call: Call):
       startCall(engine, backend, outcome.session, call, entries, single);
       return;
     }
-    call.phase = 'returned';
+    move(CALL_MOVES, call, 'Returned');
     call.threw = outcome.kind === 'threw' ? outcome.text : NO_BACKEND;
     if (!engine.surprises.creationThrows) updateStatus(call.status, StatusCode.ERR_BAD_STATE, call.threw);
   });
@@ -322,7 +324,7 @@ export function sessionTransfer(
     startCall(engine, engine.rdma, session, call, entries, single);
     return call;
   }
-  call.phase = 'returned';
+  move(CALL_MOVES, call, 'Returned');
   if (session.route !== 'rdma' && engine[session.route] !== null && engine.ended === null) {
     startCopies(engine, session, operation, entries, status, single);
   } else updateStatus(status, StatusCode.ERR_BAD_STATE, NO_BACKEND);

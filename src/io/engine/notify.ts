@@ -1,5 +1,7 @@
+import { move } from '../../base/moves.ts';
 import { StatusCode } from '../codes.ts';
 import { setStatusCode, type TransferStatus, updateStatus } from '../transfer-status.ts';
+import { CALL_MOVES } from './call-moves.ts';
 import { endWait, reserveCredit, wait } from './credit.ts';
 import { failCall } from './ending.ts';
 import type { Notification } from './host.ts';
@@ -95,7 +97,7 @@ function failNotification(
 
 function endCall(call: Call): void {
   call.owesNotification = false;
-  call.phase = 'returned';
+  move(CALL_MOVES, call, 'Returned');
 }
 
 /** Target side: the first message of an id sets the count, each takes one off. */

@@ -5,6 +5,7 @@ import type { EngineDesc, MemoryDesc } from '../descriptors.ts';
 import type { Environment, QueuePairSizes, RdmaBackendConfig } from '../rdma-config.ts';
 import type { Chain, SubmissionLimits, WorkRequest } from '../submission.ts';
 import type { TransferStatus } from '../transfer-status.ts';
+import type { CallPhase } from './call-moves.ts';
 import type { Host, Machine } from './host.ts';
 import type { Surprises } from './surprises.ts';
 
@@ -159,7 +160,7 @@ export interface Call {
   readonly transferId: number;
   readonly status: TransferStatus;
   session: RdmaSession | null;
-  phase: 'creating' | 'posting' | 'notifying' | 'returned';
+  phase: CallPhase;
   slices: Slice[];
   /** By endpoint: the life of its queue pair in which the notification's slot was reserved. */
   reserved: number[];

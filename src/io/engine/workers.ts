@@ -1,3 +1,4 @@
+import { move } from '../../base/moves.ts';
 import { ceilDiv } from '../chunks.ts';
 import { StatusCode } from '../codes.ts';
 import {
@@ -7,6 +8,7 @@ import {
   TOO_MANY,
   UINT32_MAX,
 } from '../submission.ts';
+import { CALL_MOVES } from './call-moves.ts';
 import type { Call, Endpoint, IOEngine, RdmaSession, Result } from './state.ts';
 
 /** How a batch is shared out to worker threads (mori-io.md A9). */
@@ -85,7 +87,7 @@ function refusalBeforeSlicing(engine: IOEngine, call: Call, whole: SliceShare): 
   if (!sameLength && engine.surprises.assertsAbort) {
     engine.ended = 'a batch with lists of different lengths was given to worker threads';
     engine.host.processEnds('undefined behaviour', engine.ended);
-    call.phase = 'returned';
+    move(CALL_MOVES, call, 'Returned');
     return { code: StatusCode.ERR_INVALID_ARGS, message: engine.ended };
   }
   if (sameLength && engine.surprises.sliceValidation) return null;

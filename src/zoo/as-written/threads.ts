@@ -1,4 +1,5 @@
 import { BrokenBelief } from '../../base/failure.ts';
+import { type MoveTable, move } from '../../base/moves.ts';
 import type { Progress } from '../../connector/plug.ts';
 import type { Emit } from '../../wire/machine.ts';
 import { ThreadDeath } from './faults.ts';
@@ -29,11 +30,27 @@ export interface Lock {
   readonly freed: Signal;
 }
 
+type ThreadPhase = 'runnable' | 'blocked' | 'dead';
+
+const THREAD_MOVES: MoveTable<ThreadPhase, 'Raised' | 'Waits' | 'Threw'> = {
+  title: 'Thread of the connector',
+  triggers: {
+    Raised: 'a signal that it waits for is raised',
+    Waits: 'it waits for a signal',
+    Threw: 'an exception left it',
+  },
+  moves: {
+    runnable: { Waits: 'blocked', Threw: 'dead' },
+    blocked: { Raised: 'runnable' },
+    dead: {},
+  },
+};
+
 interface Thread {
   readonly number: number;
   readonly name: string;
   routine: Routine | null;
-  phase: 'runnable' | 'blocked' | 'dead';
+  phase: ThreadPhase;
 }
 
 export const MAIN = 0;
@@ -79,7 +96,7 @@ export function spawn(threads: Threads, number: number, name: string, routine: R
 /** Wakes every thread that waits for the signal. */
 export function raise(signal: Signal, emit: Emit): void {
   for (const thread of signal.waiting.splice(0)) {
-    thread.phase = 'runnable';
+    move(THREAD_MOVES, thread, 'Raised');
     askTurn(thread, emit);
   }
 }
@@ -134,13 +151,13 @@ function resume(thread: Thread, routine: Routine, emit: Emit): Pause | null {
     const { done, value } = routine.next();
     if (done === true) return null;
     if (value !== TURN) {
-      thread.phase = 'blocked';
+      move(THREAD_MOVES, thread, 'Waits');
       value.waiting.push(thread);
     }
     return value;
   } catch (error) {
     if (error instanceof BrokenBelief || !(error instanceof Error)) throw error;
-    thread.phase = 'dead';
+    move(THREAD_MOVES, thread, 'Threw');
     const name = error instanceof ThreadDeath ? error.thread : thread.name;
     emit({ kind: 'note', note: { kind: 'died', thread: name, cause: error.message } });
     return null;

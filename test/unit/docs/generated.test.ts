@@ -4,8 +4,6 @@ import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, describe, expect, test } from 'vitest';
-import { HAUL_MOVES, LEASE_MOVES, SESSION_MOVES } from '../../../src/connector/shipped/moves.ts';
-import { FLOW_MOVES } from '../../../src/proxy/proxy.ts';
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
 interface Page {
@@ -78,16 +76,5 @@ describe.each(PAGES)('docs/$name', ({ name, generator, cell, wrong }) => {
   test('cannot be generated without its marks', () => {
     writeFileSync(copy, '# Nothing\n');
     expect(generate('--check', copy).status).toBe(2);
-  });
-});
-
-describe('docs/PROTOCOL.md', () => {
-  test.each([
-    ['haul', HAUL_MOVES],
-    ['lease', LEASE_MOVES],
-    ['session', SESSION_MOVES],
-    ['flow', FLOW_MOVES],
-  ])('has a row for every phase of the %s table', (_, table) => {
-    for (const phase of Object.keys(table)) expect(read('PROTOCOL.md')).toContain(`\n| ${phase} |`);
   });
 });
