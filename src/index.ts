@@ -77,7 +77,7 @@ export { readTrace, type TracedRequest } from './sim/request-trace.ts';
 export type { RunResult } from './sim/run-spec.ts';
 export type { Scenario } from './sim/scenario.ts';
 export type { TapeEntry } from './sim/tape.ts';
-export type { Effect, Emit, Goal, Input, Note, PostedBatch, Wait } from './wire/machine.ts';
+export type { Effect, Emit, Input, Note, PostedBatch, Wait } from './wire/machine.ts';
 export type { Message, Prompt, StepItem } from './wire/messages.ts';
 export { AS_WRITTEN_MIX } from './zoo/as-written/mix.ts';
 export { SHIPPED_MIX } from './zoo/shipped.ts';

@@ -115,6 +115,8 @@ export interface Connector {
    * and a reader sees them as they are.
    */
   readonly messages?: PeerForms;
+  /** Its own coverage points: the names that its `goal` notes may have. A campaign tells which were reached. */
+  readonly goals?: readonly string[];
   createScheduler(env: SchedulerEnv): ConnectorScheduler;
   createWorker(env: WorkerEnv): ConnectorWorker;
 }

@@ -3,9 +3,8 @@ import { mix } from '../base/mix.ts';
 import type { Fabric } from '../io/fabric.ts';
 import { sameFailure, type Violation } from '../oracle/verdict.ts';
 import type { WorldMemory } from '../sim/memory.ts';
-import type { RunResult } from '../sim/run-spec.ts';
 import type { Scenario } from '../sim/scenario.ts';
-import { GOALS, type Goal } from '../wire/machine.ts';
+import { worldGoalsIn } from '../wire/goals.ts';
 import type { Parts } from '../zoo/specimen.ts';
 import {
   type HarnessFailures,
@@ -13,7 +12,7 @@ import {
   keepHarnessFailure,
   noHarnessFailures,
 } from './harness-failure.ts';
-import { checkSeed, runSeed, SEED_FROM_MAX } from './run.ts';
+import { checkSeed, type Run, runSeed, SEED_FROM_MAX } from './run.ts';
 
 /** A campaign: schedules of one scenario, one for each seed, until enough have run or a kind of failure is wanted only once. */
 export interface CampaignOptions {
@@ -43,7 +42,8 @@ export interface Campaign {
   steps: number;
   /** 32 bits over the digests of all schedules. */
   digest: number;
-  readonly goals: Map<Goal, number>;
+  /** How often each coverage point was reached: the world's that the scenario allows, and the connector's own. */
+  readonly goals: Map<string, number>;
   readonly findings: Finding[];
   /** Schedules in which the harness broke; the campaign went on after each. */
   readonly harness: HarnessFailures;
@@ -68,7 +68,7 @@ export function newCampaign(): Campaign {
     schedules: 0,
     steps: 0,
     digest: 0,
-    goals: new Map(GOALS.map((goal) => [goal, 0])),
+    goals: new Map(),
     findings: [],
     harness: noHarnessFailures(),
   };
@@ -89,10 +89,10 @@ export function advanceCampaign(
   for (let done = 0; done < schedulesMax; done++) {
     if (isOver(options, campaign)) return false;
     const seed = options.seedFrom + campaign.schedules;
-    const result = runOne(memory, options, seed, campaign);
+    const run = runOne(memory, options, seed, campaign);
     campaign.schedules++;
-    if (result === null) campaign.digest = mix(campaign.digest, BROKEN_DIGEST);
-    else addResult(campaign, result, seed);
+    if (run === null) campaign.digest = mix(campaign.digest, BROKEN_DIGEST);
+    else addRun(campaign, options.scenario, run, seed);
     if (campaign.schedules % PROGRESS_EVERY === 0) options.onProgress?.(campaign);
   }
   return !isOver(options, campaign);
@@ -103,14 +103,9 @@ function isOver({ stopAtFirst, goOn }: CampaignOptions, { findings, schedules }:
 }
 
 /** One schedule; null when the harness broke in it, which is no reason to lose what the others have shown. */
-function runOne(
-  memory: WorldMemory,
-  options: CampaignOptions,
-  seed: number,
-  campaign: Campaign,
-): RunResult | null {
+function runOne(memory: WorldMemory, options: CampaignOptions, seed: number, campaign: Campaign): Run | null {
   try {
-    return runSeed(memory, options.scenario, seed, options).result;
+    return runSeed(memory, options.scenario, seed, options);
   } catch (error) {
     if (error instanceof UsageError && campaign.schedules === 0) throw error;
     keepHarnessFailure(campaign.harness, harnessFailureOf(error, seed, 'run'));
@@ -118,12 +113,15 @@ function runOne(
   }
 }
 
-function addResult(campaign: Campaign, result: RunResult, seed: number): void {
+function addRun(campaign: Campaign, scenario: Scenario, { result, parts }: Run, seed: number): void {
   const { steps, digest, goals, violation } = result;
+  if (campaign.goals.size === 0)
+    for (const goal of [...worldGoalsIn(scenario), ...(parts.connector.goals ?? [])])
+      campaign.goals.set(goal, 0);
   campaign.steps += steps;
   for (let at = 0; at < 16; at += 8)
     campaign.digest = mix(campaign.digest, Number.parseInt(digest.slice(at, at + 8), 16));
-  for (const [goal, count] of goals) campaign.goals.set(goal, campaign.goals.get(goal)! + count);
+  for (const [goal, count] of goals) campaign.goals.set(goal, (campaign.goals.get(goal) ?? 0) + count);
   if (violation !== null) addFinding(campaign, violation, seed, steps);
 }
 

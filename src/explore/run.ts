@@ -15,7 +15,7 @@ import type { Scenario } from '../sim/scenario.ts';
 import { replayTape, seededTape, type Tape, type TapeEntry } from '../sim/tape.ts';
 import { createWasmFabric } from '../sim/wasm-fabric.ts';
 import { runWorld } from '../sim/world.ts';
-import { oddityOfForms } from '../wire/peer-codec.ts';
+import { isMessageName, oddityOfForms } from '../wire/peer-codec.ts';
 import { specimenOf } from '../zoo/registry.ts';
 import type { Parts } from '../zoo/specimen.ts';
 
@@ -38,6 +38,8 @@ export interface Run {
   readonly result: RunResult;
   /** The name of the connector that ran; one of your own that kept the name of ours is told apart. */
   readonly connector: string;
+  /** Who ran. */
+  readonly parts: Parts;
   readonly tape: Tape;
 }
 
@@ -98,6 +100,7 @@ function run(
   const { strays } = scenario.hazards;
   const setup = drawSetup(scenario, tape);
   const given = partsOfCaller(options.parts);
+  const parts = given ?? partsOf(scenario);
   const result = runWorld({
     setup,
     layPrompts: () => setup.requests.map((request) => layPrompt(setup, request, blockTokens, memory)),
@@ -107,7 +110,7 @@ function run(
     nic: NICS.plain,
     fidelity: scenario.engine,
     fabric: options.fabric?.() ?? createWasmFabric(memory),
-    ...(given ?? partsOf(scenario)),
+    ...parts,
     tape,
     replaying,
     profile,
@@ -119,7 +122,7 @@ function run(
     microsMax: CHECK_MICROS_MAX,
     ...(options.observer === undefined ? {} : { observer: options.observer }),
   });
-  return { result, connector: nameOf(scenario, given), tape };
+  return { result, connector: nameOf(scenario, given), parts, tape };
 }
 
 /** What a replay line says of who ran. */
@@ -154,20 +157,30 @@ function partsOfCaller(make: RunOptions['parts']): Parts | undefined {
         `parts() must return { connector, policy }: the ${part} has no ${missing}()`,
       );
   }
-  checkForms(parts.connector);
+  checkTables(parts.connector);
   return parts;
 }
 
-/** Tables of messages that were looked at: a campaign shows the same one with every schedule. */
-const FINE_FORMS = new WeakSet<object>();
+/** Tables and lists that were looked at: a campaign shows the same ones with every schedule. */
+const FINE = new WeakSet<object>();
 
-/** @throws UsageError PARTS when the connector's table of its messages is none. */
-function checkForms({ messages }: Connector): void {
-  if (messages === undefined || FINE_FORMS.has(messages)) return;
-  const odd = oddityOfForms(messages);
-  if (odd !== '') throw new UsageError('PARTS', `the connector's messages: the table ${odd}`);
-  FINE_FORMS.add(messages);
+/** @throws UsageError PARTS when what the connector says of itself is odd: its table of messages, its goals. */
+function checkTables({ messages, goals }: Connector): void {
+  if (messages !== undefined && !FINE.has(messages)) {
+    const odd = oddityOfForms(messages);
+    if (odd !== '') throw new UsageError('PARTS', `the connector's messages: the table ${odd}`);
+    FINE.add(messages);
+  }
+  if (goals === undefined || FINE.has(goals)) return;
+  if (!Array.isArray(goals) || goals.length > GOALS_MAX || !goals.every(isMessageName))
+    throw new UsageError(
+      'PARTS',
+      `the connector's goals must be a list of at most ${GOALS_MAX} names of letters, digits, _, - and .`,
+    );
+  FINE.add(goals);
 }
+
+const GOALS_MAX = 200;
 
 function partsOf(scenario: Scenario): Parts {
   return specimenOf(scenario).parts(scenario.faults);

@@ -2,7 +2,7 @@ import { isIndex } from '../base/checks.ts';
 import { greatest, least } from '../base/lists.ts';
 import type { ActorId, BlockId, EngineId, RequestId, Topology, TransferId } from '../base/topology.ts';
 import { headsOfRank } from '../kv/view.ts';
-import type { Effect, Goal, Note, PostedBatch } from '../wire/machine.ts';
+import type { Effect, Note, PostedBatch } from '../wire/machine.ts';
 import type { Message } from '../wire/messages.ts';
 import type { CacheMap } from './cache-map.ts';
 import { allocate, forgetBlocks, grant, newLedger, share } from './ledger.ts';
@@ -59,7 +59,7 @@ interface Assignment {
 }
 
 export interface Judge {
-  readonly goals: Map<Goal, number>;
+  readonly goals: Map<string, number>;
   /** Requests without an outcome yet. */
   readonly unfinished: ReadonlySet<RequestId>;
   note(actor: ActorId, note: Note): void;
@@ -88,7 +88,7 @@ export function createJudge(config: JudgeConfig): Judge {
   const assignments = new Map<TransferId, Assignment>();
   const outcomes = new Map<RequestId, string>();
   const unfinished = new Set(config.requests.map((request) => request.request));
-  const goals = new Map<Goal, number>();
+  const goals = new Map<string, number>();
   const reports = new Set<string>();
   const turns = new Map<string, number[]>();
   const dead = new Set<EngineId>();
@@ -97,7 +97,7 @@ export function createJudge(config: JudgeConfig): Judge {
   const engineOf = (actor: ActorId): EngineId => topology.actors[actor]!.engine;
   const place = (actor: ActorId, part: string): string => placeOf(topology, actor, part);
   const name = (actor: ActorId): string => topology.actors[actor]!.name;
-  const reach = (goal: Goal): void => {
+  const reach = (goal: string): void => {
     goals.set(goal, (goals.get(goal) ?? 0) + 1);
   };
 

@@ -1,8 +1,8 @@
 import { pushAll } from '../base/lists.ts';
 import { move } from '../base/moves.ts';
+import { goal } from '../wire/goals.ts';
 import type { Emit } from '../wire/machine.ts';
 import type { StepItem } from '../wire/messages.ts';
-import { goal } from '../wire/notes.ts';
 import { allocateBlocks, countFreeAmong, findCachedPrefix, shareBlocks } from './block-pool.ts';
 import { REQUEST_MOVES } from './moves.ts';
 import { blocksFor, free, type SchedulerState, type Served, totalTokens } from './served.ts';

@@ -1,8 +1,9 @@
 import { move } from '../base/moves.ts';
 import { type ActorId, PROXY, type RequestId } from '../base/topology.ts';
+import { goal } from '../wire/goals.ts';
 import type { Emit, Input, Wait } from '../wire/machine.ts';
 import { type Generate, type KvTransferParams, type Message, nameOfMessage } from '../wire/messages.ts';
-import { goal, refuse } from '../wire/notes.ts';
+import { refuse } from '../wire/notes.ts';
 import { schedule } from './batch.ts';
 import { REQUEST_MOVES } from './moves.ts';
 import {

@@ -2,7 +2,7 @@ import { isIndex } from '../base/checks.ts';
 import { describeThrown, describeValue } from '../base/thrown.ts';
 import type { ActorId, Topology } from '../base/topology.ts';
 import type { InvariantId } from '../oracle/verdict.ts';
-import { type Effect, GOALS, type Note } from '../wire/machine.ts';
+import type { Effect, Note } from '../wire/machine.ts';
 import type { Message } from '../wire/messages.ts';
 import { isMessageName, type PeerForms } from '../wire/peer-codec.ts';
 import { oddityOfPlain } from '../wire/plain.ts';
@@ -20,6 +20,8 @@ export interface EffectBounds {
   readonly blockTokens: number;
   /** The connector's own messages; null when it does not describe them. */
   readonly forms: PeerForms | null;
+  /** The connector's own coverage points. */
+  readonly goals: readonly string[];
   /** What is wrong with an effect, whoever asks for it; null when nothing is. */
   readonly mistakeIn: (effect: Effect, actor: ActorId) => string | null;
 }
@@ -44,7 +46,7 @@ const NOTES: {
   refused: ({ cause }) => typeof cause === 'string',
   died: ({ thread, cause }) => typeof thread === 'string' && typeof cause === 'string',
   spin: ({ thread, waitsFor }) => typeof thread === 'string' && typeof waitsFor === 'string',
-  goal: ({ name }) => GOALS.includes(name),
+  goal: ({ name }, { goals }) => goals.includes(name),
   say: ({ text }) => typeof text === 'function',
 };
 

@@ -6,7 +6,7 @@ import type { NicTimes } from '../io/profiles.ts';
 import type { Violation } from '../oracle/verdict.ts';
 import type { ChoicePolicy } from '../proxy/choose.ts';
 import type { RunRecord } from '../record/record.ts';
-import type { Goal, Note } from '../wire/machine.ts';
+import type { Note } from '../wire/machine.ts';
 import type { EngineLimits, Grain } from './cluster.ts';
 import type { Profile, Setup } from './draws.ts';
 import type { WorldMemory } from './memory.ts';
@@ -59,7 +59,7 @@ export interface RunResult {
   readonly violation: Violation | null;
   /** Who waits for whom, when the run hangs; else empty. */
   readonly waits: readonly string[];
-  readonly goals: ReadonlyMap<Goal, number>;
+  readonly goals: ReadonlyMap<string, number>;
   /** KV blocks still held when nothing was left to happen, over all engines that are up. */
   readonly blocksLeft: number;
   readonly record: RunRecord;

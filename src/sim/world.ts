@@ -112,6 +112,7 @@ class World {
         blocks,
         blockTokens,
         forms: core.spec.connector.messages ?? null,
+        goals: core.spec.connector.goals ?? [],
         mistakeIn: (effect, actor) => {
           this.#checked = effect;
           return mistakeIn(effect, actor, this.#border);

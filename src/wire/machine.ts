@@ -119,45 +119,10 @@ export type Note =
   | { readonly kind: 'spin'; readonly thread: string; readonly waitsFor: string }
   | { readonly kind: 'firstToken'; readonly request: RequestId }
   | { readonly kind: 'prefixHit'; readonly request: RequestId; readonly leg: Leg; readonly tokens: number }
-  /** Something worth reaching happened; counted per name as a campaign's goals. */
-  | { readonly kind: 'goal'; readonly name: Goal }
+  /** Something worth reaching happened, of the world's goals or the connector's own; a campaign counts them. */
+  | { readonly kind: 'goal'; readonly name: string }
   /** One line for a person, only wanted in a recorded run. */
   | { readonly kind: 'say'; readonly text: () => string };
-
-/** What a campaign hopes to reach. A goal that stays at zero says that the campaign did not exercise it. */
-export const GOALS = [
-  'request-completed',
-  'request-aborted',
-  'request-failed-by-crash',
-  'ordinary-request',
-  'chunked-prefill',
-  'prefix-hit-prefill',
-  'prefix-hit-decode',
-  'full-hit-decode',
-  'empty-save-step',
-  'preemption',
-  'handshake-shared',
-  'handshake-retried',
-  'grant-before-request',
-  'grant-stale-refused',
-  'claim-before-lease',
-  'claim-refused',
-  'idle-rank-released',
-  'write-deferred',
-  'send-queue-full',
-  'abort-while-moving',
-  'seal-repeated',
-  'lease-expired',
-  'revoke-confirmed',
-  'revoke-fenced',
-  'queue-pair-rebuilt',
-  'queue-pair-reset',
-  'load-failed-recomputed',
-  'message-refused',
-  'rank-crashed',
-] as const;
-
-export type Goal = (typeof GOALS)[number];
 
 /** Who waits for whom: one edge of the waits-for graph. */
 export interface Wait {

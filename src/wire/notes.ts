@@ -1,9 +1,4 @@
-import type { Emit, Goal } from './machine.ts';
-
-/** Counts one more time that a campaign reached something. */
-export function goal(emit: Emit, name: Goal): void {
-  emit({ kind: 'note', note: { kind: 'goal', name } });
-}
+import type { Emit } from './machine.ts';
 
 /** Says that a message or completion was turned away, and why. */
 export function refuse(emit: Emit, cause: string): void {

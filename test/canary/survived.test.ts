@@ -3,7 +3,6 @@ import { BrokenBelief } from '../../src/base/failure.ts';
 import type { Connector } from '../../src/connector/plug.ts';
 import { shipped } from '../../src/connector/shipped/index.ts';
 import { TIMER } from '../../src/connector/shipped/timers.ts';
-import type { Goal } from '../../src/wire/machine.ts';
 import { SHIPPED_MIX } from '../../src/zoo/shipped.ts';
 import { isNamed } from '../helpers/messages.ts';
 import { newMemory, runConnector } from '../helpers/world.ts';
@@ -12,37 +11,38 @@ import { plantInBatches, plantInEffects, plantInMessages, plantInScheduler, plan
 const memory = newMemory();
 
 /** What the protocol is built to live with, and the goal that shows that it had to. */
-const SURVIVED: readonly { readonly defect: string; readonly connector: Connector; readonly goal: Goal }[] = [
-  {
-    defect: 'seals are never acknowledged',
-    connector: plantInMessages((message, to) => (isNamed(message, 'sealAck') ? null : { to, message })),
-    goal: 'seal-repeated',
-  },
-  {
-    defect: 'a handshake has no time limit of its own: that of the transfer stands in for it',
-    connector: plantInEffects(() => (effect, pass) => {
-      if (effect.kind !== 'arm' || effect.timer !== TIMER.handshake) pass(effect);
-    }),
-    goal: 'load-failed-recomputed',
-  },
-  {
-    defect: 'every message between peers is sent twice',
-    connector: plantInEffects(({ topology, self }) => (effect, pass) => {
-      pass(effect);
-      if (effect.kind === 'send' && topology.actors[effect.to]!.engine !== topology.actors[self]!.engine)
+const SURVIVED: readonly { readonly defect: string; readonly connector: Connector; readonly goal: string }[] =
+  [
+    {
+      defect: 'seals are never acknowledged',
+      connector: plantInMessages((message, to) => (isNamed(message, 'sealAck') ? null : { to, message })),
+      goal: 'seal-repeated',
+    },
+    {
+      defect: 'a handshake has no time limit of its own: that of the transfer stands in for it',
+      connector: plantInEffects(() => (effect, pass) => {
+        if (effect.kind !== 'arm' || effect.timer !== TIMER.handshake) pass(effect);
+      }),
+      goal: 'load-failed-recomputed',
+    },
+    {
+      defect: 'every message between peers is sent twice',
+      connector: plantInEffects(({ topology, self }) => (effect, pass) => {
         pass(effect);
-    }),
-    goal: 'request-completed',
-  },
-  {
-    defect: 'a revoke does not say which grant it means',
-    connector: plantInMessages((message, to) => ({
-      to,
-      message: isNamed(message, 'revoke') ? { ...message, grant: 0 } : message,
-    })),
-    goal: 'revoke-confirmed',
-  },
-];
+        if (effect.kind === 'send' && topology.actors[effect.to]!.engine !== topology.actors[self]!.engine)
+          pass(effect);
+      }),
+      goal: 'request-completed',
+    },
+    {
+      defect: 'a revoke does not say which grant it means',
+      connector: plantInMessages((message, to) => ({
+        to,
+        message: isNamed(message, 'revoke') ? { ...message, grant: 0 } : message,
+      })),
+      goal: 'revoke-confirmed',
+    },
+  ];
 
 describe('the protocol lives with this:', () => {
   test.each(SURVIVED)('$defect', ({ connector, goal }) => {

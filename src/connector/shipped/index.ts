@@ -1,4 +1,5 @@
 import type { Connector } from '../plug.ts';
+import { SHIPPED_GOALS } from './goals.ts';
 import { FORMS } from './messages.ts';
 import { createShippedScheduler } from './scheduler-side.ts';
 import { createShippedWorker } from './worker-side.ts';
@@ -7,6 +8,7 @@ import { createShippedWorker } from './worker-side.ts';
 export const shipped: Connector = {
   name: 'shipped',
   messages: FORMS,
+  goals: SHIPPED_GOALS,
   createScheduler: createShippedScheduler,
   createWorker: createShippedWorker,
 };

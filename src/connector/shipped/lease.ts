@@ -1,7 +1,7 @@
 import { move } from '../../base/moves.ts';
 import type { ActorId, TransferId } from '../../base/topology.ts';
 import type { Emit } from '../../wire/machine.ts';
-import { goal } from '../../wire/notes.ts';
+import { goal } from './goals.ts';
 import { LIMITS } from './limits.ts';
 import { LEASE_MOVES } from './moves.ts';
 import {

@@ -1,9 +1,9 @@
 import type { TransferId } from '../../base/topology.ts';
 import { idleSources, sourceRanks, targetRanks } from '../../kv/view.ts';
 import type { Emit } from '../../wire/machine.ts';
-import { goal } from '../../wire/notes.ts';
 import type { Progress } from '../plug.ts';
 import { takeEarly } from './early.ts';
+import { goal } from './goals.ts';
 import { advance, settleHaul, startHaul, stopHaul } from './haul.ts';
 import { newHaul, newHaulPeer, newIdlePeer } from './haul-records.ts';
 import { newLease, newLeasePeer, revokeLease, startLease } from './lease.ts';

@@ -1,8 +1,8 @@
 import { pushAll } from '../../base/lists.ts';
 import type { EngineId, EngineSpec } from '../../base/topology.ts';
 import type { BytesMessage } from '../../wire/messages.ts';
-import { goal } from '../../wire/notes.ts';
 import { assigned } from './faults.ts';
+import { goal } from './goals.ts';
 import { enginesOf, peersAt, remoteName, remoteOf } from './sessions.ts';
 import { nameOf, type RemoteId, say, type WorkerState } from './state.ts';
 import { acquire, type Routine, raise, release } from './threads.ts';

@@ -2,6 +2,7 @@ import type { Connector } from '../../connector/plug.ts';
 import type { Specimen } from '../specimen.ts';
 import { asWrittenChoice } from './choice.ts';
 import { FAULTS, type FaultSet, faultSet } from './faults.ts';
+import { AS_WRITTEN_GOALS } from './goals.ts';
 import { AS_WRITTEN_MIX } from './mix.ts';
 import { createAsWrittenScheduler } from './scheduler-side.ts';
 import { createAsWrittenWorker } from './worker-side.ts';
@@ -10,6 +11,7 @@ import { createAsWrittenWorker } from './worker-side.ts';
 function asWritten(faults: FaultSet): Connector {
   return {
     name: 'as-written',
+    goals: AS_WRITTEN_GOALS,
     createScheduler: (env) => createAsWrittenScheduler(env, faults),
     createWorker: (env) => createAsWrittenWorker(env, faults),
   };

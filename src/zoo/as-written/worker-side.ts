@@ -3,8 +3,9 @@ import type { ConnectorWorker, Finished, Progress, WorkerEnv } from '../../conne
 import { StatusCode } from '../../io/codes.ts';
 import type { Emit, Input } from '../../wire/machine.ts';
 import { type BytesMessage, nameOfMessage } from '../../wire/messages.ts';
-import { goal, refuse } from '../../wire/notes.ts';
+import { refuse } from '../../wire/notes.ts';
 import type { FaultSet } from './faults.ts';
+import { goal } from './goals.ts';
 import { handshakeExecutor, handshakeListener } from './handshake.ts';
 import { awaitWrites, readAll } from './load.ts';
 import { notifyListener } from './notify.ts';

@@ -1,6 +1,6 @@
 import type { ActorId, EngineSpec, TransferId } from '../../base/topology.ts';
 import { planUnits } from '../../kv/plan.ts';
-import { goal } from '../../wire/notes.ts';
+import { goal } from './goals.ts';
 import { markSent } from './notify.ts';
 import { peersAt, post } from './sessions.ts';
 import { type SaveOrder, say, THREAD, type WorkerState, type WriteTask } from './state.ts';

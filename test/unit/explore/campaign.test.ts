@@ -13,7 +13,7 @@ import type { Scenario } from '../../../src/sim/scenario.ts';
 import { createWasmFabric } from '../../../src/sim/wasm-fabric.ts';
 import { AS_WRITTEN_MIX } from '../../../src/zoo/as-written/mix.ts';
 import { SHIPPED_MIX } from '../../../src/zoo/shipped.ts';
-import { plantInMessages } from '../../canary/plant.ts';
+import { plantInEffects, plantInMessages } from '../../canary/plant.ts';
 import { isNamed } from '../../helpers/messages.ts';
 import { newMemory } from '../../helpers/world.ts';
 
@@ -171,4 +171,46 @@ describe('a finding', () => {
     );
     expect(showFinding(reportOf(memory, SHIPPED_MIX, once!, options))).toContain('passes when it runs again');
   });
+});
+
+describe('the goals of a campaign', () => {
+  const namesOf = (scenario: Scenario, options: RunOptions = {}): string[] => [
+    ...campaignOf(scenario, 3, options).goals.keys(),
+  ];
+
+  test('are those that the scenario allows and the connector names, whether reached or not', () => {
+    const ofFirst = namesOf(AS_WRITTEN_MIX);
+    expect(ofFirst).toContain('handshake-shared');
+    for (const other of ['claim-refused', 'revoke-fenced', 'rank-crashed', 'preemption', 'prefix-hit-decode'])
+      expect(ofFirst).not.toContain(other);
+    const ofShipped = namesOf(SHIPPED_MIX);
+    for (const own of ['claim-refused', 'revoke-fenced', 'rank-crashed', 'preemption', 'prefix-hit-decode'])
+      expect(ofShipped).toContain(own);
+    const calm = { ...SHIPPED_MIX, hazards: { ...SHIPPED_MIX.hazards, crashes: false, aborts: false } };
+    expect(namesOf(calm)).not.toContain('request-aborted');
+  });
+
+  test('of a connector of your own are those that it names', () => {
+    const { connector } = plantedWith(['mine-reached', 'mine-missed']);
+    const { goals } = campaignOf(SHIPPED_MIX, 20, { parts: () => ({ connector, policy: IN_TURN }) });
+    expect(goals.get('mine-reached')).toBeGreaterThan(0);
+    expect(goals.get('mine-missed')).toBe(0);
+    expect(goals.has('claim-refused')).toBe(false);
+  });
+
+  test('that are no list of names are refused before anything runs', () => {
+    const { connector } = plantedWith('mine-reached' as unknown as string[]);
+    expect(() => campaignOf(SHIPPED_MIX, 20, { parts: () => ({ connector, policy: IN_TURN }) })).toThrow(
+      expect.objectContaining({ code: 'PARTS' }),
+    );
+  });
+
+  function plantedWith(goals: readonly string[]) {
+    const told = { kind: 'note', note: { kind: 'goal', name: 'mine-reached' } } as const;
+    const connector = plantInEffects(() => (effect, pass) => {
+      if (effect.kind !== 'note' || effect.note.kind !== 'goal') return pass(effect);
+      pass(told);
+    });
+    return { connector: { ...connector, goals } };
+  }
 });

@@ -1,7 +1,7 @@
 import { layTopology, type Mode, PROXY } from '../../../src/base/topology.ts';
 import type { ConnectorScheduler, FinishVerdict, Matched, RequestView } from '../../../src/connector/plug.ts';
 import { createScheduler, stepScheduler } from '../../../src/serving/scheduler.ts';
-import type { Effect, Goal, Note } from '../../../src/wire/machine.ts';
+import type { Effect, Note } from '../../../src/wire/machine.ts';
 import type { Answer, Generate, LocalMessage, Message, StepItem } from '../../../src/wire/messages.ts';
 
 type RunStep = Extract<LocalMessage, { kind: 'runStep' }>;
@@ -180,7 +180,7 @@ export class Bench {
     return steps;
   }
 
-  goals(): Goal[] {
+  goals(): string[] {
     return this.notes.flatMap((note) => (note.kind === 'goal' ? [note.name] : []));
   }
 

@@ -15,7 +15,6 @@ import type { StepRow } from '../../../src/record/record.ts';
 import type { RunResult } from '../../../src/sim/run-spec.ts';
 import type { Scenario } from '../../../src/sim/scenario.ts';
 import { DRAW, type TapeEntry } from '../../../src/sim/tape.ts';
-import type { Goal } from '../../../src/wire/machine.ts';
 import { SHIPPED_MIX } from '../../../src/zoo/shipped.ts';
 import { newMemory, ONE_OF_EACH } from '../../helpers/world.ts';
 
@@ -33,7 +32,7 @@ function attack(
 }
 
 /** What a fault leads to at a connector that lives through it. */
-const LEADS_TO: { readonly [fault in NicFaultName]?: Goal } = {
+const LEADS_TO: { readonly [fault in NicFaultName]?: string } = {
   error: 'load-failed-recomputed',
   ackLost: 'load-failed-recomputed',
   silent: 'queue-pair-reset',

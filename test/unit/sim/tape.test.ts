@@ -16,7 +16,6 @@ import {
   type TapeEntry,
   tapeRows,
 } from '../../../src/sim/tape.ts';
-import type { Goal } from '../../../src/wire/machine.ts';
 import { SHIPPED_MIX } from '../../../src/zoo/shipped.ts';
 import { newMemory } from '../../helpers/world.ts';
 
@@ -83,7 +82,7 @@ describe('the empty tape', () => {
     const { result, tape } = runTape(memory, SHIPPED_MIX, [], { record: true });
     expect(result.violation).toBeNull();
     expect(tape.recorded).toEqual([]);
-    const hurt: readonly Goal[] = [
+    const hurt: readonly string[] = [
       'request-aborted',
       'rank-crashed',
       'message-refused',
