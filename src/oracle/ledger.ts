@@ -1,3 +1,4 @@
+import { SmallMap } from '../base/small-map.ts';
 import type { BlockId, RequestId } from '../base/topology.ts';
 
 /** Who holds which blocks of one engine, as its scheduler says. */
@@ -10,9 +11,9 @@ export interface EngineLedger {
   /** Who has held a block since it was last allocated: what is in it is theirs too. */
   readonly knownTo: (RequestId[] | undefined)[];
   /** Blocks of each request, in order of its tokens. */
-  readonly lists: Map<RequestId, BlockId[]>;
+  readonly lists: SmallMap<RequestId, BlockId[]>;
   /** Tokens of a request that its connector is to bring: [from, to). Nobody else may write, and not elsewhere. */
-  readonly granted: Map<RequestId, TokenRange>;
+  readonly granted: SmallMap<RequestId, TokenRange>;
   /** For `declare`. */
   readonly marks: number[];
   mark: number;
@@ -32,8 +33,8 @@ export function newLedger(blocks: number): EngineLedger {
     holders: zeros,
     ordinal: [...zeros],
     knownTo: new Array(blocks),
-    lists: new Map(),
-    granted: new Map(),
+    lists: new SmallMap(),
+    granted: new SmallMap(),
     marks: [...zeros],
     mark: 0,
     changes: 0,

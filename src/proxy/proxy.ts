@@ -1,4 +1,5 @@
 import { type MoveTable, move } from '../base/moves.ts';
+import { SmallMap } from '../base/small-map.ts';
 import {
   type EngineId,
   type EngineSpec,
@@ -57,7 +58,7 @@ export interface ProxyState {
   readonly policy: ChoicePolicy;
   readonly prefillChoice: ChoiceState;
   readonly decodeChoice: ChoiceState;
-  readonly flows: Map<RequestId, Flow>;
+  readonly flows: SmallMap<RequestId, Flow>;
   readonly down: Set<EngineId>;
   nextTransfer: TransferId;
 }
@@ -75,7 +76,7 @@ export function createProxy(topology: Topology, policy: ChoicePolicy): ProxyStat
     policy,
     prefillChoice: policy.create(topology.engines, 'prefill'),
     decodeChoice: policy.create(topology.engines, 'decode'),
-    flows: new Map(),
+    flows: new SmallMap(),
     down: new Set(),
     nextTransfer: 1,
   };
@@ -179,7 +180,7 @@ function onClientAbort(state: ProxyState, request: RequestId, emit: Emit): void 
 
 function onEngineDown(state: ProxyState, engine: EngineId, emit: Emit): void {
   state.down.add(engine);
-  for (const flow of [...state.flows.values()]) {
+  for (const flow of state.flows.values()) {
     if (flow.prefill === engine && flow.prefillOpen) flow.prefillOpen = false;
     else if (flow.decode === engine && flow.decodeOpen) flow.decodeOpen = false;
     else continue;

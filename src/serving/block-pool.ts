@@ -1,4 +1,5 @@
 import { believe } from '../base/failure.ts';
+import { SmallMap } from '../base/small-map.ts';
 import type { BlockId, RequestId } from '../base/topology.ts';
 
 /**
@@ -14,7 +15,7 @@ export interface BlockPool {
   readonly holders: Int32Array;
   /** Prefix key of each cached block, -1 when it holds no cached prefix. */
   readonly keys: Float64Array;
-  readonly cached: Map<number, BlockId>;
+  readonly cached: SmallMap<number, BlockId>;
 }
 
 export function createBlockPool(total: number): BlockPool {
@@ -32,7 +33,7 @@ export function createBlockPool(total: number): BlockPool {
     previous,
     holders: new Int32Array(total),
     keys: new Float64Array(total).fill(-1),
-    cached: new Map(),
+    cached: new SmallMap(),
   };
 }
 

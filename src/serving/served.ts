@@ -1,3 +1,4 @@
+import { SmallMap } from '../base/small-map.ts';
 import type { BlockId, EngineSpec, Mode, RequestId, TransferId } from '../base/topology.ts';
 import type { ConnectorScheduler, RequestView } from '../connector/plug.ts';
 import type { Emit } from '../wire/machine.ts';
@@ -65,7 +66,7 @@ export interface SchedulerState {
   readonly config: SchedulerConfig;
   readonly connector: ConnectorScheduler;
   readonly pool: BlockPool;
-  readonly requests: Map<RequestId, Served>;
+  readonly requests: SmallMap<RequestId, Served>;
   waiting: Served[];
   running: Served[];
   inFlight: StepInFlight | null;
@@ -80,7 +81,7 @@ export function createScheduler(config: SchedulerConfig, connector: ConnectorSch
     config,
     connector,
     pool: createBlockPool(config.blocks),
-    requests: new Map(),
+    requests: new SmallMap(),
     waiting: [],
     running: [],
     inFlight: null,

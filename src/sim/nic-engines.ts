@@ -1,4 +1,5 @@
 import { believe } from '../base/failure.ts';
+import { SmallMap } from '../base/small-map.ts';
 import type { ActorId } from '../base/topology.ts';
 import { BackendType, MemoryLocationType } from '../io/codes.ts';
 import type { MemoryDesc } from '../io/descriptors.ts';
@@ -27,11 +28,11 @@ export interface RankEngine {
   /** Its cache, as it names it in its own work requests. */
   readonly memory: MemoryDesc;
   /** Sessions towards peers; null where none could be made. */
-  readonly sessions: Map<ActorId, Session | null>;
+  readonly sessions: SmallMap<ActorId, Session | null>;
   /** Its cache, registered once more for each peer, so that each has a key of its own. */
-  readonly loans: Map<ActorId, Loan[]>;
+  readonly loans: SmallMap<ActorId, Loan[]>;
   /** Batches whose end its connector has not been told, by transfer id. */
-  readonly open: Map<number, OpenBatch>;
+  readonly open: SmallMap<number, OpenBatch>;
   nextTransfer: number;
 }
 
@@ -79,7 +80,15 @@ export function createRankEngine(spec: EngineSpec): RankEngine {
   });
   believe(refusal === null, 'INV-NIC-2', `rank ${name} has no RDMA backend: ${refusal}`);
   const memory = register(engine, regionStart, regionEnd);
-  return { actor, engine, memory, sessions: new Map(), loans: new Map(), open: new Map(), nextTransfer: 0 };
+  return {
+    actor,
+    engine,
+    memory,
+    sessions: new SmallMap(),
+    loans: new SmallMap(),
+    open: new SmallMap(),
+    nextTransfer: 0,
+  };
 }
 
 /** The control plane answers at once: what a handshake may meet is the connector's own messages' matter. */

@@ -1,3 +1,4 @@
+import { SmallMap } from '../../base/small-map.ts';
 import type { ActorId, TransferId } from '../../base/topology.ts';
 import type { Emit } from '../../wire/machine.ts';
 import { refuse } from '../../wire/notes.ts';
@@ -20,7 +21,7 @@ export function keepEarly(
 ): Early {
   let ranks = state.early.get(transfer);
   if (ranks === undefined) {
-    ranks = new Map();
+    ranks = new SmallMap();
     state.early.set(transfer, ranks);
     arm(emit, TIMER.early, transfer, at + LIMITS.earlyMicros);
   }
@@ -61,7 +62,7 @@ export function takeEarly(
   state: WorkerState,
   transfer: TransferId,
   emit: Emit,
-): ReadonlyMap<ActorId, Early> | undefined {
+): SmallMap<ActorId, Early> | undefined {
   const ranks = state.early.get(transfer);
   if (ranks === undefined) return undefined;
   emit({ kind: 'stop', timer: TIMER.early, object: transfer });

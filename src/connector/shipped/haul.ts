@@ -248,7 +248,7 @@ function sessionFor(
 
 /** Whatever else moved over an outdated session was granted before the fence and is void. */
 function stopVoid(state: WorkerState, fresh: HaulPeer, at: number, emit: Emit): void {
-  for (const haul of [...state.hauls.values()]) {
+  for (const haul of state.hauls.values()) {
     const stale = haul.peers.find(
       (peer) => peer.rank === fresh.rank && peer !== fresh && peer.phase === 'Moving',
     );
@@ -359,13 +359,13 @@ function forget(state: WorkerState, haul: Haul, emit: Emit): void {
 export function sessionUser(state: WorkerState): SessionUser {
   return {
     sessionReady(session, at, emit) {
-      for (const haul of [...state.hauls.values()]) {
+      for (const haul of state.hauls.values()) {
         for (const peer of haul.peers) if (peer.rank === session.peer) advance(state, haul, peer, at, emit);
         settleHaul(state, haul, at, emit);
       }
     },
     sessionFailed(session, at, emit) {
-      for (const haul of [...state.hauls.values()]) {
+      for (const haul of state.hauls.values()) {
         for (const peer of haul.peers) {
           // A waiting peer has posted nothing and may get its grant after the session is rebuilt.
           if (peer.rank === session.peer && peer.phase === 'Moving') stopPeer(state, haul, peer, emit);

@@ -1,3 +1,4 @@
+import { SmallMap } from '../../base/small-map.ts';
 import type { TransferId } from '../../base/topology.ts';
 import { LIMITS } from './limits.ts';
 
@@ -10,14 +11,14 @@ import { LIMITS } from './limits.ts';
 export interface GrantWindow {
   highest: number;
   /** By number, the transfers it came for: one, unless somebody lies. */
-  readonly used: Map<number, TransferId[]>;
+  readonly used: SmallMap<number, TransferId[]>;
 }
 
 /** `jump`: further ahead than an honest target can be. `stale`: met before, or too old to be remembered. */
 export type NumberVerdict = 'fresh' | 'stale' | 'jump';
 
 export function newGrantWindow(): GrantWindow {
-  return { highest: 0, used: new Map() };
+  return { highest: 0, used: new SmallMap() };
 }
 
 export function judgeNumber(

@@ -1,4 +1,5 @@
 import type { LayerView } from '../../base/cache-view.ts';
+import { SmallMap } from '../../base/small-map.ts';
 import type { ActorId, BlockId, EngineId, RequestId, TransferId } from '../../base/topology.ts';
 import type { WorkerEnv } from '../plug.ts';
 import type { RankGeometry } from './messages.ts';
@@ -196,23 +197,23 @@ export interface Description {
 export interface WorkerState {
   readonly env: WorkerEnv;
   description: Description | null;
-  readonly hauls: Map<TransferId, Haul>;
-  readonly leases: Map<TransferId, Lease>;
-  readonly early: Map<TransferId, Map<ActorId, Early>>;
+  readonly hauls: SmallMap<TransferId, Haul>;
+  readonly leases: SmallMap<TransferId, Lease>;
+  readonly early: SmallMap<TransferId, SmallMap<ActorId, Early>>;
   /** For each peer rank the transfers in `early` that it spoke of, oldest first. */
-  readonly earlyOf: Map<ActorId, Set<TransferId>>;
+  readonly earlyOf: SmallMap<ActorId, Set<TransferId>>;
   /** Ended hauls, oldest first: transfer to whether all of it landed. */
-  readonly ended: Map<TransferId, boolean>;
-  readonly endedLeases: Map<TransferId, boolean>;
-  readonly sessions: Map<ActorId, Session>;
-  readonly inFlight: Map<number, InFlight>;
+  readonly ended: SmallMap<TransferId, boolean>;
+  readonly endedLeases: SmallMap<TransferId, boolean>;
+  readonly sessions: SmallMap<ActorId, Session>;
+  readonly inFlight: SmallMap<number, InFlight>;
   /** Highest grant number given to a peer rank. */
-  readonly grantsGiven: Map<ActorId, number>;
+  readonly grantsGiven: SmallMap<ActorId, number>;
   /** Highest number of a grant that a peer rank has sealed. */
-  readonly grantsHeard: Map<ActorId, number>;
-  readonly grantsSeen: Map<ActorId, GrantWindow>;
+  readonly grantsHeard: SmallMap<ActorId, number>;
+  readonly grantsSeen: SmallMap<ActorId, GrantWindow>;
   /** How often this rank has fenced a peer. */
-  readonly epochs: Map<ActorId, number>;
+  readonly epochs: SmallMap<ActorId, number>;
   saves: readonly SaveOrder[];
   nextTag: number;
   sent: RequestId[];
@@ -224,18 +225,18 @@ export function createWorkerState(env: WorkerEnv): WorkerState {
   return {
     env,
     description: null,
-    hauls: new Map(),
-    leases: new Map(),
-    early: new Map(),
-    earlyOf: new Map(),
-    ended: new Map(),
-    endedLeases: new Map(),
-    sessions: new Map(),
-    inFlight: new Map(),
-    grantsGiven: new Map(),
-    grantsHeard: new Map(),
-    grantsSeen: new Map(),
-    epochs: new Map(),
+    hauls: new SmallMap(),
+    leases: new SmallMap(),
+    early: new SmallMap(),
+    earlyOf: new SmallMap(),
+    ended: new SmallMap(),
+    endedLeases: new SmallMap(),
+    sessions: new SmallMap(),
+    inFlight: new SmallMap(),
+    grantsGiven: new SmallMap(),
+    grantsHeard: new SmallMap(),
+    grantsSeen: new SmallMap(),
+    epochs: new SmallMap(),
     saves: [],
     nextTag: 1,
     sent: [],
@@ -261,16 +262,11 @@ export function grantsSeenFrom(state: WorkerState, peer: ActorId): GrantWindow {
 
 /** Remembers that a transfer ended; forgets the oldest when the table is full. */
 export function remember(
-  table: Map<TransferId, boolean>,
+  table: SmallMap<TransferId, boolean>,
   transfer: TransferId,
   ok: boolean,
   max: number,
 ): void {
   table.set(transfer, ok);
-  if (table.size > max) {
-    for (const oldest of table.keys()) {
-      table.delete(oldest);
-      break;
-    }
-  }
+  if (table.size > max) table.delete(table.oldest()!);
 }

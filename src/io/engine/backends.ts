@@ -1,5 +1,7 @@
+import { SmallMap } from '../../base/small-map.ts';
 import { BackendType, StatusCode } from '../codes.ts';
 import { type BackendConfig, copyConfig } from '../copy-config.ts';
+import type { EngineDesc } from '../descriptors.ts';
 import {
   autoXgmiEnabled,
   checkConfig,
@@ -31,13 +33,15 @@ export function createBackend(engine: IOEngine, type: number, config: BackendCon
 }
 
 function addCopyBackend(engine: IOEngine, kind: CopyBackend['kind'], config: BackendConfig = {}): void {
-  const known = engine.surprises.lateBackendForgets ? [] : engine.remoteEngines;
+  const remoteEngines = new SmallMap<string, EngineDesc>();
+  if (!engine.surprises.lateBackendForgets)
+    for (const [key, peer] of engine.remoteEngines) remoteEngines.set(key, peer);
   engine[kind] ??= {
     kind,
     config: copyConfig(config),
     hasCopyKernel: false,
-    remoteEngines: new Map(known),
-    events: new Map(),
+    remoteEngines,
+    events: new SmallMap(),
   };
 }
 
@@ -100,16 +104,16 @@ function emptyRdma(config: RdmaBackendConfig, backoffMicros: number): RdmaBacken
   return {
     config,
     backoffMicros,
-    memories: new Map(),
-    remoteEngines: new Map(),
-    remotes: new Map(),
-    byQpn: new Map(),
-    regions: new Map(),
-    pool: new Map(),
-    cached: new Map(),
-    exchanges: new Map(),
-    queues: new Map(),
-    waiters: new Map(),
+    memories: new SmallMap(),
+    remoteEngines: new SmallMap(),
+    remotes: new SmallMap(),
+    byQpn: new SmallMap(),
+    regions: new SmallMap(),
+    pool: new SmallMap(),
+    cached: new SmallMap(),
+    exchanges: new SmallMap(),
+    queues: new SmallMap(),
+    waiters: new SmallMap(),
     dead: new Set(),
     transfers: new Set(),
     nextEndpointId: 1,

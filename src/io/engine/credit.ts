@@ -1,3 +1,4 @@
+import { SmallMap } from '../../base/small-map.ts';
 import type {
   Call,
   Endpoint,
@@ -33,7 +34,7 @@ export function isAdmitted(endpoint: Endpoint, wanted: number): boolean {
 
 /** Record ids start above the zone of the receives. */
 export function createLedger(firstId: number): Ledger {
-  return { nextId: firstId, records: new Map(), orphans: 0, orphaned: [] };
+  return { nextId: firstId, records: new SmallMap(), orphans: 0, orphaned: [] };
 }
 
 /** Before the post, so that a completion always finds it. */

@@ -1,4 +1,5 @@
 import { move } from '../../base/moves.ts';
+import { SmallMap } from '../../base/small-map.ts';
 import { MemoryLocationType, StatusCode } from '../codes.ts';
 import {
   type EngineDesc,
@@ -59,8 +60,8 @@ export function createEngine(options: EngineOptions): IOEngine {
     nowMicros: 0,
     nextMemoryId: 0,
     nextTransferId: 0,
-    memories: new Map(),
-    remoteEngines: new Map(),
+    memories: new SmallMap(),
+    remoteEngines: new SmallMap(),
     rdma: null,
     xgmi: null,
     fabric: null,

@@ -14,7 +14,7 @@ export function startRepair(engine: IOEngine, backend: RdmaBackend, endpoint: En
   const { ledger, local } = endpoint;
   engine.host.destroyQueuePair(local.qpn);
   backend.byQpn.delete(local.qpn);
-  const [records, orphaned] = [[...ledger.records.values()], ledger.orphaned];
+  const [records, orphaned] = [ledger.records.values(), ledger.orphaned];
   ledger.records.clear();
   ledger.orphans = 0;
   ledger.orphaned = [];

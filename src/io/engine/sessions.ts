@@ -1,4 +1,5 @@
 import { least } from '../../base/lists.ts';
+import { SmallMap } from '../../base/small-map.ts';
 import { MemoryLocationType } from '../codes.ts';
 import {
   type AskMemoryRegion,
@@ -40,7 +41,7 @@ import type {
 export function remoteOf(backend: RdmaBackend, key: string): Remote {
   let remote = backend.remotes.get(key);
   if (remote === undefined) {
-    remote = { tables: new Map(), regions: new Map(), inbound: new Map() };
+    remote = { tables: new SmallMap(), regions: new SmallMap(), inbound: new SmallMap() };
     backend.remotes.set(key, remote);
   }
   return remote;

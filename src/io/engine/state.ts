@@ -1,3 +1,4 @@
+import type { SmallMap } from '../../base/small-map.ts';
 import type { StatusCode } from '../codes.ts';
 import type { RdmaEndpointHandle, RdmaMemoryRegion, TopoKeyPair } from '../control-frames.ts';
 import type { XgmiBackendConfig } from '../copy-config.ts';
@@ -20,9 +21,9 @@ export interface IOEngine {
   nowMicros: number;
   nextMemoryId: number;
   nextTransferId: number;
-  readonly memories: Map<number, MemoryDesc>;
+  readonly memories: SmallMap<number, MemoryDesc>;
   /** Engines by key, as last registered. Upstream forgets them but for its backends. */
-  readonly remoteEngines: Map<string, EngineDesc>;
+  readonly remoteEngines: SmallMap<string, EngineDesc>;
   rdma: RdmaBackend | null;
   xgmi: CopyBackend | null;
   fabric: CopyBackend | null;
@@ -34,20 +35,20 @@ export interface RdmaBackend {
   readonly config: RdmaBackendConfig;
   readonly backoffMicros: number;
   /** Memory registered since the backend exists. */
-  readonly memories: Map<number, MemoryDesc>;
-  readonly remoteEngines: Map<string, EngineDesc>;
-  readonly remotes: Map<string, Remote>;
-  readonly byQpn: Map<number, Endpoint>;
+  readonly memories: SmallMap<number, MemoryDesc>;
+  readonly remoteEngines: SmallMap<string, EngineDesc>;
+  readonly remotes: SmallMap<string, Remote>;
+  readonly byQpn: SmallMap<number, Endpoint>;
   /** Regions by NIC and memory id, and the pool behind them by NIC and address. */
-  readonly regions: Map<string, PoolSlot>;
-  readonly pool: Map<string, PoolSlot>;
+  readonly regions: SmallMap<string, PoolSlot>;
+  readonly pool: SmallMap<string, PoolSlot>;
   /** Sessions of engine-level calls by remote key, local and remote memory id. */
-  readonly cached: Map<string, RdmaSession>;
+  readonly cached: SmallMap<string, RdmaSession>;
   /** What is under way with peers, by exchange. */
-  readonly exchanges: Map<number, Exchange>;
+  readonly exchanges: SmallMap<number, Exchange>;
   /** Creations by engine and topology pair: the first holds the lock. */
-  readonly queues: Map<string, Creation[]>;
-  readonly waiters: Map<number, Waiter>;
+  readonly queues: SmallMap<string, Creation[]>;
+  readonly waiters: SmallMap<number, Waiter>;
   /** Ids of memory that was deregistered. */
   readonly dead: Set<number>;
   /** Transfers that have not ended, so that removing the backend can tell them. */
@@ -68,11 +69,11 @@ export interface PoolSlot {
 /** What a backend knows of one peer. */
 export interface Remote {
   /** Endpoints by topology pair, in creation order; every session of the pair shares them. */
-  readonly tables: Map<string, Endpoint[]>;
+  readonly tables: SmallMap<string, Endpoint[]>;
   /** The peer's regions by its NIC and memory id. */
-  readonly regions: Map<string, RdmaMemoryRegion>;
+  readonly regions: SmallMap<string, RdmaMemoryRegion>;
   /** Notifications still missing, by transfer id. */
-  readonly inbound: Map<number, number>;
+  readonly inbound: SmallMap<number, number>;
 }
 
 export interface Endpoint {
@@ -99,7 +100,7 @@ export interface Endpoint {
 
 export interface Ledger {
   nextId: number;
-  readonly records: Map<number, LedgerRecord>;
+  readonly records: SmallMap<number, LedgerRecord>;
   /** Work requests posted that no signaled one stands for. */
   orphans: number;
   /** The transfers they belong to (sound). */
@@ -244,7 +245,7 @@ export interface CopyBackend {
   readonly kind: 'xgmi' | 'fabric';
   readonly config: XgmiBackendConfig;
   readonly hasCopyKernel: boolean;
-  readonly remoteEngines: Map<string, EngineDesc>;
+  readonly remoteEngines: SmallMap<string, EngineDesc>;
   /** Events by the status that waits for them: only who polls a status learns of its end. */
-  readonly events: Map<TransferStatus, number>;
+  readonly events: SmallMap<TransferStatus, number>;
 }
