@@ -10,21 +10,40 @@ import { sortPairs } from './sort';
 const NEXT_PAIR: u64 = (1 << 32) | 1;
 const NO_ID: u32 = 0xffffffff;
 
+@unmanaged
+class BlocksJob {
+  localStride: f64;
+  remoteStride: f64;
+  blockBytes: f64;
+  localIds: u32;
+  remoteIds: u32;
+  count: u32;
+  localBases: u32;
+  remoteBases: u32;
+  layers: u32;
+  out: u32;
+  capacity: u32;
+  scratch: u32;
+  unused: u32;
+}
+
 /** See kernels.ts. */
-export function planWholeBlocks(
-  localIds: u32,
-  remoteIds: u32,
-  count: u32,
-  localBases: u32,
-  remoteBases: u32,
-  layers: u32,
-  localStride: f64,
-  remoteStride: f64,
-  blockBytes: f64,
-  out: u32,
-  capacity: u32,
-  scratch: u32,
-): i32 {
+export function planWholeBlocks(at: u32): i32 {
+  if (!inMemory(at, offsetof<BlocksJob>())) return REFUSED;
+  // Read before anything is written: the rows may lie over the job.
+  const job = changetype<BlocksJob>(at);
+  const localStride = job.localStride;
+  const remoteStride = job.remoteStride;
+  const blockBytes = job.blockBytes;
+  const localIds = job.localIds;
+  const remoteIds = job.remoteIds;
+  const count = job.count;
+  const localBases = job.localBases;
+  const remoteBases = job.remoteBases;
+  const layers = job.layers;
+  const out = job.out;
+  const capacity = job.capacity;
+  const scratch = job.scratch;
   const idBytes = <u64>count * 4;
   const baseBytes = <u64>layers * 8;
   if (!rowsInMemory(out, 0, capacity)) return REFUSED;

@@ -6,23 +6,43 @@ import { Part, covers, endsInTime, headsInCommon, liesAlike, makesSense } from '
 import { planShares, planUnits } from './part-rows';
 import { ROW_BYTES, rowsInMemory, shiftRows } from './rows';
 
+@unmanaged
+class PartsJob {
+  localParts: u32;
+  remoteParts: u32;
+  partCount: u32;
+  localBlocks: u32;
+  localCount: u32;
+  localFirstUnit: u32;
+  remoteBlocks: u32;
+  remoteCount: u32;
+  remoteFirstUnit: u32;
+  from: u32;
+  to: u32;
+  out: u32;
+  count: u32;
+  capacity: u32;
+}
+
 /** Appends the rows of all parts, one after the other; see kernels.ts. */
-export function planParts(
-  localParts: u32,
-  remoteParts: u32,
-  partCount: u32,
-  localBlocks: u32,
-  localCount: u32,
-  localFirstUnit: u32,
-  remoteBlocks: u32,
-  remoteCount: u32,
-  remoteFirstUnit: u32,
-  from: u32,
-  to: u32,
-  out: u32,
-  count: u32,
-  capacity: u32,
-): i32 {
+export function planParts(at: u32): i32 {
+  if (!inMemory(at, offsetof<PartsJob>())) return REFUSED;
+  // Read before anything is written: the rows may lie over the job.
+  const job = changetype<PartsJob>(at);
+  const localParts = job.localParts;
+  const remoteParts = job.remoteParts;
+  const partCount = job.partCount;
+  const localBlocks = job.localBlocks;
+  const localCount = job.localCount;
+  const localFirstUnit = job.localFirstUnit;
+  const remoteBlocks = job.remoteBlocks;
+  const remoteCount = job.remoteCount;
+  const remoteFirstUnit = job.remoteFirstUnit;
+  const from = job.from;
+  const to = job.to;
+  const out = job.out;
+  const count = job.count;
+  const capacity = job.capacity;
   const partBytes = <u64>partCount * offsetof<Part>();
   const outBytes = <u64>capacity * ROW_BYTES;
   const localBytes = <u64>localCount * 4;

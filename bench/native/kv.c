@@ -12,7 +12,7 @@
 
 static uint8_t *memory;
 
-#define ARGUMENTS_MAX 16
+#define ARGUMENTS_MAX 4
 #define NO_ROOM (-5)
 
 static double argument[ARGUMENTS_MAX];
@@ -137,12 +137,21 @@ static int32_t plan_blocks(const uint32_t *restrict local_ids, const uint32_t *r
   return (int32_t)(rows * layers);
 }
 
+typedef struct {
+  double local_stride, remote_stride, block_bytes;
+  uint32_t local_ids, remote_ids, count, local_bases, remote_bases, layers, out, capacity, scratch, unused;
+} BlocksJob;
+
+#define AT(type, address) ((type *)(memory + (address)))
+#define JOB(type) AT(const type, (uint32_t)argument[0])
+
 static napi_value plan_whole_blocks(napi_env env, napi_callback_info info) {
   read_arguments(env, info);
-#define AT(type, index) ((type *)(memory + (uint32_t)argument[index]))
-  return number(env, plan_blocks(AT(uint32_t, 0), AT(uint32_t, 1), (uint32_t)argument[2], AT(double, 3), AT(double, 4),
-                                 (uint32_t)argument[5], argument[6], argument[7], argument[8], AT(double, 9),
-                                 (uint32_t)argument[10], AT(uint8_t, 11)));
+  const BlocksJob *job = JOB(BlocksJob);
+  return number(env, plan_blocks(AT(uint32_t, job->local_ids), AT(uint32_t, job->remote_ids), job->count,
+                                 AT(double, job->local_bases), AT(double, job->remote_bases), job->layers,
+                                 job->local_stride, job->remote_stride, job->block_bytes, AT(double, job->out),
+                                 job->capacity, AT(uint8_t, job->scratch)));
 }
 
 // Parts.
@@ -248,20 +257,27 @@ static bool lies_alike(const Part *part, const Part *other) {
          part->head_first == other->head_first && part->head_count == other->head_count;
 }
 
+typedef struct {
+  uint32_t local_parts, remote_parts, part_count, local_blocks, local_count, local_first_unit;
+  uint32_t remote_blocks, remote_count, remote_first_unit, from, to, out, count, capacity;
+} PartsJob;
+
 static napi_value plan_parts(napi_env env, napi_callback_info info) {
   read_arguments(env, info);
-  const Part *local = AT(Part, 0);
-  const Part *remote = AT(Part, 1);
-  const uint32_t part_count = (uint32_t)argument[2];
-  const uint32_t from = (uint32_t)argument[9];
-  const uint32_t units = (uint32_t)argument[10] - from;
-  const uint32_t local_unit = from - (uint32_t)argument[5];
-  const uint32_t remote_unit = from - (uint32_t)argument[8];
-  const uint32_t capacity = (uint32_t)argument[13];
-  double *locals = AT(double, 11);
+  const PartsJob *job = JOB(PartsJob);
+  const Part *local = AT(Part, job->local_parts);
+  const Part *remote = AT(Part, job->remote_parts);
+  const uint32_t *local_blocks = AT(uint32_t, job->local_blocks);
+  const uint32_t *remote_blocks = AT(uint32_t, job->remote_blocks);
+  const uint32_t part_count = job->part_count;
+  const uint32_t units = job->to - job->from;
+  const uint32_t local_unit = job->from - job->local_first_unit;
+  const uint32_t remote_unit = job->from - job->remote_first_unit;
+  const uint32_t capacity = job->capacity;
+  double *locals = AT(double, job->out);
   double *remotes = locals + capacity;
   double *sizes = remotes + capacity;
-  int64_t count = (int64_t)argument[12];
+  int64_t count = job->count;
   const Part *pattern = NULL;
   const Part *pattern_peer = NULL;
   int64_t pattern_row = 0;
@@ -291,8 +307,8 @@ static napi_value plan_parts(napi_env env, napi_callback_info info) {
     const double bytes = before > 0 ? sizes[before - 1] : 0;
     const bool outside = heads > 1 && local->head_stride > local->block_stride;
     for (double head = 0; head < (outside ? heads : 1) && count >= 0; head++) {
-      count = plan_part(local, remote, first + head, outside ? 1 : (uint32_t)heads, AT(uint32_t, 3), local_unit,
-                        AT(uint32_t, 6), remote_unit, units, locals, count, capacity);
+      count = plan_part(local, remote, first + head, outside ? 1 : (uint32_t)heads, local_blocks, local_unit,
+                        remote_blocks, remote_unit, units, locals, count, capacity);
     }
     const bool grew = before > 0 && sizes[before - 1] != bytes;
     pattern = grew ? NULL : local;

@@ -26,49 +26,21 @@ export interface RowKernels {
    */
   mergeRows(out: number, count: number, capacity: number, scratch: number): number;
   /**
-   * Appends the rows that move the units [from, to) of `partCount` pairs of PART structs, one pair after the other, for
-   * every head and unit that both sides hold. Block lists are words; entry i stands for the units from firstUnit +
+   * Appends to `count` rows those of a PARTS_JOB: what moves the units [from, to) of `partCount` pairs of PART structs, one pair
+   * after the other, for every head and unit that both sides hold. Block lists are words; entry i stands for the units from firstUnit +
    * i * blockUnits * contextRanks on, and covers them whichever of them lie here. Pieces are cut at each page border of
    * either side and where a unit that one side lacks lies between; units and heads are walked in local order and heads that lie
    * further apart than blocks outside the list; a row that continues the one before it on both sides, whoever appended
    * that, is joined to it. Returns the new count, REFUSED, NOT_COVERED or NO_ROOM.
    */
-  planParts(
-    localParts: number,
-    remoteParts: number,
-    partCount: number,
-    localBlocks: number,
-    localCount: number,
-    localFirstUnit: number,
-    remoteBlocks: number,
-    remoteCount: number,
-    remoteFirstUnit: number,
-    from: number,
-    to: number,
-    out: number,
-    count: number,
-    capacity: number,
-  ): number;
+  planParts(job: number): number;
   /**
-   * Writes the rows that move `count` whole blocks of each of `layers` layers: block `localIds[i]` and `remoteIds[i]`,
-   * words, from the layer's two bases, doubles. In each layer the rows are in the order of local ids, ties as they came,
+   * Writes the rows of a BLOCKS_JOB: what moves `count` whole blocks of each of `layers` layers, block `localIds[i]` and
+   * `remoteIds[i]`, words, from the layer's two bases, doubles. In each layer the rows are in the order of local ids, ties as they came,
    * and joined when `blockBytes` is the stride of both sides; layers are not joined. `scratch` has `scratchBytes(count)`
    * bytes. Returns the count, REFUSED, NOT_COVERED for the id 2^32 - 1, or NO_ROOM.
    */
-  planWholeBlocks(
-    localIds: number,
-    remoteIds: number,
-    count: number,
-    localBases: number,
-    remoteBases: number,
-    layers: number,
-    localStride: number,
-    remoteStride: number,
-    blockBytes: number,
-    out: number,
-    capacity: number,
-    scratch: number,
-  ): number;
+  planWholeBlocks(job: number): number;
 }
 
 /** Bytes of a row over all columns. */
@@ -134,3 +106,66 @@ export function writePart(words: Float64Array, index: number, part: PartFields):
   words[first + PART.contextRank] = part.contextRank;
   words[first + PART.interleaveUnits] = part.interleaveUnits;
 }
+
+/** Word offsets of a PARTS_JOB. `out` has `capacity` rows, of which `count` are in use; the others are addresses and counts. */
+export const PARTS_JOB = {
+  localParts: 0,
+  remoteParts: 1,
+  partCount: 2,
+  localBlocks: 3,
+  localCount: 4,
+  /** The unit that the list of blocks begins with. */
+  localFirstUnit: 5,
+  remoteBlocks: 6,
+  remoteCount: 7,
+  remoteFirstUnit: 8,
+  from: 9,
+  to: 10,
+  out: 11,
+  count: 12,
+  capacity: 13,
+} as const;
+export const PARTS_JOB_BYTES = 56;
+
+export type PartsJob = { readonly [field in keyof typeof PARTS_JOB]: number };
+
+/** Lays a job down at a byte address that is a multiple of 4. */
+export function writePartsJob(words: Uint32Array, address: number, job: PartsJob): void {
+  const first = address >>> 2;
+  for (const field of PARTS_FIELDS) words[first + PARTS_JOB[field]] = job[field];
+}
+
+/** Offsets of a BLOCKS_JOB: of the first three fields in doubles, of the others in words. Strides and `blockBytes` are bytes. */
+export const BLOCKS_JOB = {
+  localStride: 0,
+  remoteStride: 1,
+  blockBytes: 2,
+  localIds: 6,
+  remoteIds: 7,
+  count: 8,
+  localBases: 9,
+  remoteBases: 10,
+  layers: 11,
+  out: 12,
+  capacity: 13,
+  scratch: 14,
+} as const;
+export const BLOCKS_JOB_BYTES = 64;
+
+export type BlocksJob = { readonly [field in keyof typeof BLOCKS_JOB]: number };
+
+/** Lays a job down at a byte address that is a multiple of 8, in words and doubles over the same memory. */
+export function writeBlocksJob(
+  { words, doubles }: { readonly words: Uint32Array; readonly doubles: Float64Array },
+  address: number,
+  job: BlocksJob,
+): void {
+  for (const field of BLOCKS_FIELDS) {
+    const column = BLOCKS_JOB[field];
+    if (column < BLOCKS_JOB.localIds) doubles[(address >>> 3) + column] = job[field];
+    else words[(address >>> 2) + column] = job[field];
+  }
+}
+
+const PARTS_FIELDS = Object.keys(PARTS_JOB) as (keyof PartsJob)[];
+const BLOCKS_FIELDS = Object.keys(BLOCKS_JOB) as (keyof BlocksJob)[];

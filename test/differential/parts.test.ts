@@ -1,17 +1,25 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { REFUSED } from '../../src/kv/kernels.ts';
-import { NO_ROOM, NOT_COVERED, PART_BYTES, type PartFields } from '../../src/kv/row-kernels.ts';
+import {
+  NO_ROOM,
+  NOT_COVERED,
+  PART_BYTES,
+  PARTS_JOB_BYTES,
+  type PartFields,
+} from '../../src/kv/row-kernels.ts';
 import { anyWord, SETTINGS, small, Tally, U32_MAX } from './pair.ts';
 import {
   agreeOnPlan,
   CAPACITY,
   clearUnused,
+  JOB,
   LOCAL_BLOCKS,
   LOCAL_PARTS,
   OUT,
   partOf,
   putPart,
+  putPartsJob,
   REMOTE_BLOCKS,
   REMOTE_PARTS,
 } from './plan.ts';
@@ -254,22 +262,8 @@ describe('planParts', () => {
     putPart(small, LOCAL_PARTS, part);
     putPart(small, REMOTE_PARTS, part);
     small.put(LOCAL_BLOCKS, [1]);
-    const planned = small.module.planParts(
-      LOCAL_PARTS,
-      REMOTE_PARTS,
-      1,
-      LOCAL_BLOCKS,
-      1,
-      0,
-      LOCAL_BLOCKS,
-      1,
-      0,
-      0,
-      4,
-      OUT,
-      0,
-      CAPACITY,
-    );
+    putPartsJob({ localCount: 1, remoteBlocks: LOCAL_BLOCKS, remoteCount: 1, to: 4 });
+    const planned = small.module.planParts(JOB);
     expect(planned).toBe(NO_ROOM);
   });
 
@@ -291,27 +285,23 @@ describe('planParts', () => {
         [5, 8],
       ].entries())
         small.putDoubles(OUT + column * capacity * 8, values);
-      const result = small.agree((k) =>
-        k.planParts(
-          LOCAL_PARTS,
-          REMOTE_PARTS,
-          1,
-          LOCAL_BLOCKS,
-          2,
-          0,
-          REMOTE_BLOCKS,
-          2,
-          0,
-          0,
-          8,
-          OUT,
-          2,
-          capacity,
-        ),
-      );
+      putPartsJob({ localCount: 2, remoteCount: 2, to: 8, count: 2, capacity });
+      const result = small.agree((k) => k.planParts(JOB));
       expect(result).toBe(expected);
       expect(small.doubles(OUT + capacity * 16 + 8, 1)).toEqual([bytes]);
     }
+  });
+
+  test('reads its job first, and refuses one that leaves the memory', () => {
+    small.reset();
+    for (const address of [LOCAL_PARTS, REMOTE_PARTS]) putPart(small, address, partOf(DENSE, 8));
+    small.put(LOCAL_BLOCKS, [1, 2]);
+    small.put(REMOTE_BLOCKS, [2, 1]);
+    const lists = { localCount: 2, remoteCount: 2, to: 8, capacity: 2 };
+    putPartsJob({ ...lists, out: JOB });
+    expect(small.agree((k) => k.planParts(JOB))).toBe(2);
+    for (const past of [small.bytes - PARTS_JOB_BYTES + 1, small.bytes, U32_MAX])
+      expect(small.agree((k) => k.planParts(past))).toBe(REFUSED);
   });
 
   test('agrees with the twin on lists at any address', () => {
@@ -340,23 +330,22 @@ describe('planParts', () => {
         }
         for (const address of [localBlocks, remoteBlocks])
           if (address + 12 < small.bytes) small.put(address, [1, 2, 4]);
+        putPartsJob({
+          localParts,
+          remoteParts,
+          partCount: parts,
+          localBlocks,
+          localCount: counts[0],
+          remoteBlocks,
+          remoteCount: counts[1],
+          from: 1,
+          to: 7,
+          out,
+          count,
+          capacity,
+        });
         const result = small.agree((k) => {
-          const made = k.planParts(
-            localParts,
-            remoteParts,
-            parts,
-            localBlocks,
-            counts[0],
-            0,
-            remoteBlocks,
-            counts[1],
-            0,
-            1,
-            7,
-            out,
-            count,
-            capacity,
-          );
+          const made = k.planParts(JOB);
           if (made === NO_ROOM) clearUnused(k, count, capacity, out);
           return made;
         });

@@ -1,6 +1,14 @@
 import type { Kernels } from '../../src/kv/kernels.ts';
-import { NO_ROOM, PART_WORDS, type PartFields, writePart } from '../../src/kv/row-kernels.ts';
-import { type Pair, small } from './pair.ts';
+import {
+  NO_ROOM,
+  PART_WORDS,
+  PARTS_JOB_BYTES,
+  type PartFields,
+  type PartsJob,
+  writePart,
+  writePartsJob,
+} from '../../src/kv/row-kernels.ts';
+import { PAGE_BYTES, type Pair, small } from './pair.ts';
 
 export const LOCAL_PARTS = 3;
 export const REMOTE_PARTS = 1000;
@@ -8,6 +16,31 @@ export const LOCAL_BLOCKS = 2001;
 export const REMOTE_BLOCKS = 3000;
 export const OUT = 4004;
 export const CAPACITY = 2000;
+/** Where jobs lie: at no multiple of 4, since kernels read at any address. */
+export const JOB = PAGE_BYTES - 61;
+
+/** Lays a job down in both memories, for lists at their usual places unless it says otherwise. */
+export function putPartsJob(job: Partial<PartsJob>): void {
+  const words = new Uint32Array(PARTS_JOB_BYTES / 4);
+  writePartsJob(words, 0, {
+    localParts: LOCAL_PARTS,
+    remoteParts: REMOTE_PARTS,
+    partCount: 1,
+    localBlocks: LOCAL_BLOCKS,
+    localCount: 0,
+    localFirstUnit: 0,
+    remoteBlocks: REMOTE_BLOCKS,
+    remoteCount: 0,
+    remoteFirstUnit: 0,
+    from: 0,
+    to: 0,
+    out: OUT,
+    count: 0,
+    capacity: CAPACITY,
+    ...job,
+  });
+  small.put(JOB, [...words]);
+}
 
 export function putPart(pair: Pair, address: number, part: PartFields): void {
   const words = new Float64Array(PART_WORDS);
@@ -78,23 +111,11 @@ export interface Plan {
 /** The result of both, with parts, lists and rows at their usual places. */
 export function agreeOnPlan(plan: Plan): number {
   const { parts, local, remote, firsts, from, to, count, capacity } = plan;
+  const [localFirstUnit, remoteFirstUnit] = firsts;
+  const lists = { localCount: local, localFirstUnit, remoteCount: remote, remoteFirstUnit };
+  putPartsJob({ ...lists, partCount: parts, from, to, count, capacity });
   return small.agree((k) => {
-    const result = k.planParts(
-      LOCAL_PARTS,
-      REMOTE_PARTS,
-      parts,
-      LOCAL_BLOCKS,
-      local,
-      firsts[0],
-      REMOTE_BLOCKS,
-      remote,
-      firsts[1],
-      from,
-      to,
-      OUT,
-      count,
-      capacity,
-    );
+    const result = k.planParts(JOB);
     if (result === NO_ROOM) clearUnused(k, count, capacity);
     return result;
   });

@@ -2,13 +2,28 @@ import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { REFUSED } from '../../src/kv/kernels.ts';
-import { NOT_COVERED, scratchBytes } from '../../src/kv/row-kernels.ts';
+import {
+  BLOCKS_JOB_BYTES,
+  type BlocksJob,
+  NOT_COVERED,
+  scratchBytes,
+  writeBlocksJob,
+} from '../../src/kv/row-kernels.ts';
 import { anyWord, PAGE_BYTES, Pair, SETTINGS, small, Tally, U32_MAX } from './pair.ts';
 
 type Row = readonly [local: number, remote: number, bytes: number];
 
 /** Lists begin at any byte; scratch lies far behind them. */
 const SCRATCH = 40_000;
+/** Where jobs lie: at no multiple of 8, since kernels read at any address. */
+const JOB = PAGE_BYTES - 69;
+
+/** Lays a job down in both memories. */
+function putBlocksJob(job: BlocksJob): void {
+  const words = new Uint32Array(BLOCKS_JOB_BYTES / 4);
+  writeBlocksJob({ words, doubles: new Float64Array(words.buffer) }, 0, job);
+  small.put(JOB, [...words]);
+}
 
 function putRows(pair: Pair, out: number, capacity: number, rows: readonly Row[]): void {
   for (let column = 0; column < 3; column++)
@@ -237,24 +252,21 @@ describe('planWholeBlocks', () => {
           REMOTE_BASES,
           layers.map((pair) => pair[1]),
         );
-        const count = small.agree(
-          (k) =>
-            k.planWholeBlocks(
-              LOCAL_IDS,
-              REMOTE_IDS,
-              blocks.length,
-              LOCAL_BASES,
-              REMOTE_BASES,
-              layers.length,
-              a,
-              b,
-              bytes,
-              OUT,
-              capacity,
-              SCRATCH,
-            ),
-          ROOM,
-        );
+        putBlocksJob({
+          localStride: a,
+          remoteStride: b,
+          blockBytes: bytes,
+          localIds: LOCAL_IDS,
+          remoteIds: REMOTE_IDS,
+          count: blocks.length,
+          localBases: LOCAL_BASES,
+          remoteBases: REMOTE_BASES,
+          layers: layers.length,
+          out: OUT,
+          capacity,
+          scratch: SCRATCH,
+        });
+        const count = small.agree((k) => k.planWholeBlocks(JOB), ROOM);
         tally.add('joined', count > 0 && count < blocks.length * layers.length);
         tally.add('plain', count > 0 && count === blocks.length * layers.length);
         tally.add('nothing', count === 0);
@@ -293,25 +305,11 @@ describe('planWholeBlocks', () => {
               Array.from({ length: 12 }, (_, i) => i * 3),
             );
         const room: [number, number] = [scratch, scratch + scratchBytes(count)];
+        const strides = { localStride: 16, remoteStride: 16, blockBytes: 16 };
+        const lists = { localIds, remoteIds, count, localBases, remoteBases, layers };
+        putBlocksJob({ ...strides, ...lists, out, capacity, scratch });
         const call = () =>
-          small.agree(
-            (k) =>
-              k.planWholeBlocks(
-                localIds,
-                remoteIds,
-                count,
-                localBases,
-                remoteBases,
-                layers,
-                16,
-                16,
-                16,
-                out,
-                capacity,
-                scratch,
-              ),
-            room[1] <= PAGE_BYTES ? room : undefined,
-          );
+          small.agree((k) => k.planWholeBlocks(JOB), room[1] <= PAGE_BYTES ? room : undefined);
         tally.add(call() === REFUSED ? 'refused' : 'accepted');
       },
     );

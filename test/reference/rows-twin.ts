@@ -4,11 +4,17 @@ import { pushAll } from '../../src/base/lists.ts';
 import { REFUSED } from '../../src/kv/kernels.ts';
 import { type PartSide, planPart } from '../../src/kv/plan.ts';
 import {
+  BLOCKS_JOB,
+  BLOCKS_JOB_BYTES,
+  type BlocksJob,
   NO_ROOM,
   NOT_COVERED,
   PART,
   PART_BYTES,
+  PARTS_JOB,
+  PARTS_JOB_BYTES,
   type PartFields,
+  type PartsJob,
   ROW_BYTES,
   type RowKernels,
   scratchBytes,
@@ -19,48 +25,40 @@ export function createRowsTwin(words: DataView): RowKernels {
   return {
     joinRows: (out, count, capacity) => joinRows(words, { out, count, capacity }),
     mergeRows: (out, count, capacity, scratch) => mergeRows(words, { out, count, capacity }, scratch),
-    planParts: (
-      localParts,
-      remoteParts,
-      partCount,
-      localBlocks,
-      localCount,
-      localFirstUnit,
-      remoteBlocks,
-      remoteCount,
-      remoteFirstUnit,
-      from,
-      to,
-      out,
-      count,
-      capacity,
-    ) => {
-      const local = { parts: localParts, blocks: localBlocks, count: localCount, firstUnit: localFirstUnit };
-      const remote = {
-        parts: remoteParts,
-        blocks: remoteBlocks,
-        count: remoteCount,
-        firstUnit: remoteFirstUnit,
-      };
-      return planParts(words, local, remote, partCount, from, to, { out, count, capacity });
+    planParts: (at) => {
+      if (!exists(words, { at, bytes: PARTS_JOB_BYTES })) return REFUSED;
+      const job = (field: keyof PartsJob): number => words.getUint32(at + PARTS_JOB[field] * 4, true);
+      const side = (whose: 'local' | 'remote'): Side => ({
+        parts: job(`${whose}Parts`),
+        blocks: job(`${whose}Blocks`),
+        count: job(`${whose}Count`),
+        firstUnit: job(`${whose}FirstUnit`),
+      });
+      const list = { out: job('out'), count: job('count'), capacity: job('capacity') };
+      return planParts(words, side('local'), side('remote'), job('partCount'), job('from'), job('to'), list);
     },
-    planWholeBlocks: (
-      localIds,
-      remoteIds,
-      count,
-      localBases,
-      remoteBases,
-      layers,
-      localStride,
-      remoteStride,
-      blockBytes,
-      out,
-      capacity,
-      scratch,
-    ) => {
-      const local = { ids: localIds, bases: localBases, stride: localStride };
-      const remote = { ids: remoteIds, bases: remoteBases, stride: remoteStride };
-      return planWholeBlocks(words, local, remote, count, layers, blockBytes, { out, capacity }, scratch);
+    planWholeBlocks: (at) => {
+      if (!exists(words, { at, bytes: BLOCKS_JOB_BYTES })) return REFUSED;
+      const job = (field: keyof BlocksJob): number => words.getUint32(at + BLOCKS_JOB[field] * 4, true);
+      const bytes = (field: 'localStride' | 'remoteStride' | 'blockBytes'): number =>
+        words.getFloat64(at + BLOCKS_JOB[field] * 8, true);
+      const side = (whose: 'local' | 'remote'): BlockSide => ({
+        ids: job(`${whose}Ids`),
+        bases: job(`${whose}Bases`),
+        stride: bytes(`${whose}Stride`),
+      });
+      const list = { out: job('out'), capacity: job('capacity') };
+      const scratch = job('scratch');
+      return planWholeBlocks(
+        words,
+        side('local'),
+        side('remote'),
+        job('count'),
+        job('layers'),
+        bytes('blockBytes'),
+        list,
+        scratch,
+      );
     },
   };
 }

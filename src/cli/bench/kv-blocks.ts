@@ -1,5 +1,5 @@
 import { believe } from '../../base/failure.ts';
-import { scratchBytes } from '../../kv/row-kernels.ts';
+import { BLOCKS_JOB_BYTES, scratchBytes, writeBlocksJob } from '../../kv/row-kernels.ts';
 import { type Figure, figure, timeInTurn } from './figures.ts';
 import { blockIds, type KvMemory, shuffled } from './kv-memory.ts';
 import { C, type NativeKernels } from './kv-native.ts';
@@ -114,26 +114,28 @@ function planner(
   const localBasesAt = remoteAt + BLOCKS * 4;
   const remoteBasesAt = localBasesAt + LAYERS * 8;
   const scratchAt = remoteBasesAt + LAYERS * 8;
-  believe(scratchAt + scratchBytes(BLOCKS) <= memory.first, 'INV-BENCH-1', 'the lists leave their place');
+  const jobAt = scratchAt + scratchBytes(BLOCKS);
+  believe(jobAt + BLOCKS_JOB_BYTES <= memory.first, 'INV-BENCH-1', 'the lists leave their place');
+  writeBlocksJob(memory, jobAt, {
+    localStride: BLOCK_BYTES,
+    remoteStride: BLOCK_BYTES,
+    blockBytes: BLOCK_BYTES,
+    localIds: 0,
+    remoteIds: remoteAt,
+    count: BLOCKS,
+    localBases: localBasesAt,
+    remoteBases: remoteBasesAt,
+    layers: LAYERS,
+    out: memory.first,
+    capacity: BLOCKS * LAYERS,
+    scratch: scratchAt,
+  });
   memory.doubles.set(lists.localBases, localBasesAt / 8);
   memory.doubles.set(lists.remoteBases, remoteBasesAt / 8);
   return (side) => {
     memory.words.set(localIds, 0);
     memory.words.set(remoteIds, remoteAt / 4);
-    return side.planWholeBlocks(
-      0,
-      remoteAt,
-      BLOCKS,
-      localBasesAt,
-      remoteBasesAt,
-      LAYERS,
-      BLOCK_BYTES,
-      BLOCK_BYTES,
-      BLOCK_BYTES,
-      memory.first,
-      BLOCKS * LAYERS,
-      scratchAt,
-    );
+    return side.planWholeBlocks(jobAt);
   };
 }
 

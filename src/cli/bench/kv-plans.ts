@@ -1,5 +1,13 @@
 import { believe } from '../../base/failure.ts';
-import { PART_WORDS, type PartFields, ROW_BYTES, writePart } from '../../kv/row-kernels.ts';
+import {
+  PART_WORDS,
+  PARTS_JOB,
+  PARTS_JOB_BYTES,
+  type PartFields,
+  ROW_BYTES,
+  writePart,
+  writePartsJob,
+} from '../../kv/row-kernels.ts';
 import { type Figure, figure, heapGrowth, timeInTurn } from './figures.ts';
 import { blockIds, type KvMemory } from './kv-memory.ts';
 import { C, type NativeKernels } from './kv-native.ts';
@@ -96,26 +104,33 @@ function planner(memory: KvMemory, pairing: Pairing): (side: Pick<NativeKernels,
   }
   memory.words.set(blockIds(localCount, localCount * 4, STRETCH, 6), localIdsAt / 4);
   memory.words.set(blockIds(remoteCount, remoteCount * 4, STRETCH, 7), remoteIdsAt / 4);
+  const jobAt = remoteIdsAt + remoteCount * 4;
+  believe(jobAt + PARTS_JOB_BYTES <= memory.first, 'INV-BENCH-1', 'the job leaves its place');
+  writePartsJob(memory.words, jobAt, {
+    localParts: 0,
+    localBlocks: localIdsAt,
+    localCount,
+    localFirstUnit: 0,
+    remoteParts: remotePartsAt,
+    remoteBlocks: remoteIdsAt,
+    remoteCount,
+    remoteFirstUnit: 0,
+    partCount: partsOfCall,
+    from: 0,
+    to: TOKENS,
+    out: memory.first,
+    count: 0,
+    capacity,
+  });
+  const job = memory.words.subarray(jobAt / 4, (jobAt + PARTS_JOB_BYTES) / 4);
   return (side) => {
     let rows = 0;
     for (let call = 0; call < pairing.calls; call++) {
       const at = call * partsOfCall * PART_WORDS * 8;
-      rows = side.planParts(
-        at,
-        remotePartsAt + at,
-        partsOfCall,
-        localIdsAt,
-        localCount,
-        0,
-        remoteIdsAt,
-        remoteCount,
-        0,
-        0,
-        TOKENS,
-        memory.first,
-        rows,
-        capacity,
-      );
+      job[PARTS_JOB.localParts] = at;
+      job[PARTS_JOB.remoteParts] = remotePartsAt + at;
+      job[PARTS_JOB.count] = rows;
+      rows = side.planParts(jobAt);
     }
     return rows;
   };

@@ -4,10 +4,12 @@ import type { Kernels } from '../../kv/kernels.ts';
 import {
   NO_ROOM,
   PART_BYTES,
+  PARTS_JOB_BYTES,
   type PartFields,
   ROW_BYTES,
   scratchBytes,
   writePart,
+  writePartsJob,
 } from '../../kv/row-kernels.ts';
 import { readKernelBytes } from '../../node/kernel-bytes.ts';
 import { instantiateKernels } from '../../sim/load-kernels.ts';
@@ -25,7 +27,7 @@ export interface PartPair {
  * The plan kernels over a memory of their own. JavaScript lays down parts and block lists once, passes numbers, and reads
  * columns; a plan allocates nothing for each of its rows.
  *
- *   | parts of P | parts of D | blocks of P | blocks of D | rows: three columns | scratch |
+ *   | parts of P | parts of D | blocks of P | blocks of D | job | rows: three columns | scratch |
  */
 export interface RowPlanner {
   readonly capacity: number;
@@ -49,7 +51,8 @@ export function createRowPlanner(
   const decodeParts = PARTS_MAX * PART_BYTES;
   const prefillIds = 2 * decodeParts;
   const decodeIds = prefillIds + prefillBlocks.length * 4;
-  const rows = aligned(decodeIds + decodeBlocks.length * 4);
+  const jobAt = decodeIds + decodeBlocks.length * 4;
+  const rows = aligned(jobAt + PARTS_JOB_BYTES);
   const scratch = rows + capacity * ROW_BYTES;
   const pages = Math.ceil((scratch + scratchBytes(capacity)) / PAGE_BYTES);
   const { kernels, memory } = instantiateKernels(readKernelBytes(), pages);
@@ -59,6 +62,16 @@ export function createRowPlanner(
   const partWords = [new Float64Array(memory.buffer), new Float64Array(memory.buffer, decodeParts)] as const;
   const column = (index: number): Float64Array =>
     new Float64Array(memory.buffer, rows + index * capacity * 8, capacity);
+  const lists = {
+    localParts: 0,
+    localBlocks: prefillIds,
+    localCount: prefillBlocks.length,
+    localFirstUnit: 0,
+    remoteParts: decodeParts,
+    remoteBlocks: decodeIds,
+    remoteCount: decodeBlocks.length,
+    remoteFirstUnit: 0,
+  };
   return {
     capacity,
     columns: [column(0), column(1), column(2)],
@@ -68,32 +81,20 @@ export function createRowPlanner(
         writePart(partWords[0], index, fieldsOf(prefill, part));
         writePart(partWords[1], index, fieldsOf(decode, peer));
       });
-      const lists = [prefillIds, prefillBlocks.length, 0, decodeIds, decodeBlocks.length, 0] as const;
-      const planned = kernels.planParts(
-        0,
-        decodeParts,
-        pairs.length,
+      const range = { from: unitFrom, to: unitTo };
+      writePartsJob(words, jobAt, {
         ...lists,
-        unitFrom,
-        unitTo,
-        rows,
+        ...range,
+        partCount: pairs.length,
+        out: rows,
         count,
         capacity,
-      );
+      });
+      const planned = kernels.planParts(jobAt);
       return planned === NO_ROOM ? null : counted(planned);
     },
-    merge: (count) => mergeCounted(kernels, rows, count, capacity, scratch),
+    merge: (count) => counted(kernels.mergeRows(rows, count, capacity, scratch)),
   };
-}
-
-function mergeCounted(
-  kernels: Kernels,
-  rows: number,
-  count: number,
-  capacity: number,
-  scratch: number,
-): number {
-  return counted(kernels.mergeRows(rows, count, capacity, scratch));
 }
 
 /** The sides were checked and the lists cover the range, so the kernels have nothing to refuse. */
