@@ -3,7 +3,8 @@
 import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { setTimeout } from 'node:timers/promises';
-import { io, openNativeEngine } from 'moriarty';
+import { io } from 'moriarty';
+import { openNativeEngine } from 'moriarty/node';
 
 const BYTES = 4 * 1024 * 1024;
 const [provider = 'shm', isTarget] = process.argv.slice(2);

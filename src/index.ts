@@ -51,22 +51,6 @@ export {
   type Transfer,
 } from './kv/transfer.ts';
 export { headsOfRank, layView, sourceRanks, targetRanks } from './kv/view.ts';
-export {
-  type NativeEngine,
-  type NativeEngineOpened,
-  type NativeEngineOptions,
-  type NativePeer,
-  type NativeRegion,
-  openNativeEngine,
-  type PeerRegion,
-} from './node/native-engine.ts';
-export {
-  type NativeFabric,
-  type NativeOpened,
-  type NativeOptions,
-  openNativeFabric,
-} from './node/native-fabric.ts';
-export { allocateNativeMemory } from './node/native-memory.ts';
 export { INVARIANTS, type InvariantId, sameFailure, type Violation } from './oracle/verdict.ts';
 export { type ChoicePolicy, IN_TURN } from './proxy/choose.ts';
 export type { RunRecord, StepRow } from './record/record.ts';

@@ -8,6 +8,7 @@ import {
 import { replayLine } from '../explore/replay-line.ts';
 import { connectorName, type RunOptions } from '../explore/run.ts';
 import { type Shrunk, shrinkSeed } from '../explore/shrink.ts';
+import { sourcePlaces } from '../node/source-places.ts';
 import { INVARIANTS } from '../oracle/verdict.ts';
 import { recordAsJson } from '../report/record-json.ts';
 import { PAGE, timeline } from '../report/timeline.ts';
@@ -77,8 +78,8 @@ export function findingAsJson({ finding, shrunk, tape, replay }: FindingReport):
   return {
     invariant,
     place,
-    detail,
-    stack: finding.violation.stack ?? [],
+    detail: sourcePlaces(detail),
+    stack: (finding.violation.stack ?? []).map(sourcePlaces),
     seed: finding.seed,
     schedules: finding.count,
     steps: finding.steps,
@@ -95,7 +96,7 @@ export function showFinding(report: FindingReport): string {
   const { finding, shrunk, lines, replay } = report;
   const { invariant, place } = finding.violation;
   const shown = shrunk?.result.violation ?? finding.violation;
-  return [
+  const page = [
     `${invariant} broken: ${INVARIANTS[invariant]}`,
     `  at ${place} (seed ${finding.seed}; ${finding.count} of the schedules; ${howShrunk(report)})`,
     ...lines,
@@ -105,7 +106,8 @@ export function showFinding(report: FindingReport): string {
     ...(shrunk?.result.waits ?? []).map((wait) => `  ${wait}`),
     `  FAIL ${invariant} replay: ${replay}`,
     '',
-  ].join('\n');
+  ];
+  return sourcePlaces(page.join('\n'));
 }
 
 function howShrunk({ finding, shrunk, whyNot, tape }: FindingReport): string {

@@ -1,5 +1,6 @@
 import type { HarnessFailure, HarnessFailures } from '../explore/harness-failure.ts';
 import { replayLine } from '../explore/replay-line.ts';
+import { sourcePlaces } from '../node/source-places.ts';
 import type { Scenario } from '../sim/scenario.ts';
 import { EXIT, thousands } from './output.ts';
 
@@ -33,7 +34,7 @@ export function showHarnessFailures({ kept, count }: HarnessFailures, page: Harn
   if (count === 0) return [];
   const lines = kept.flatMap((failure) => [
     `the harness failed ${DURING[failure.during]} seed ${failure.seed}: ${failure.code}: ${failure.message}`,
-    ...failure.stack.map((line) => `  ${line}`),
+    ...failure.stack.map((line) => `  ${sourcePlaces(line)}`),
     `  replay: ${replayOf(failure, page)}`,
   ]);
   const rest = count - kept.length;
@@ -46,7 +47,8 @@ export function harnessAsJson({ kept, count }: HarnessFailures, page: HarnessPag
   return {
     harnessFailureCount: count,
     harnessFailures: kept.map((failure) => {
-      const { seed, code, message, stack, during } = failure;
+      const { seed, code, message, during } = failure;
+      const stack = failure.stack.map(sourcePlaces);
       return { seed, during, code, message, stack, replay: replayOf(failure, page) };
     }),
   };

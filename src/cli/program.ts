@@ -1,6 +1,7 @@
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { UsageError } from '../base/failure.ts';
 import { harnessFailureOf } from '../explore/harness-failure.ts';
+import { sourcePlaces } from '../node/source-places.ts';
 import { type CommandBody, type CommandRow, type Example, OddValue, type OptionRow } from './command.ts';
 import { COMMANDS, nameOf } from './commands.ts';
 import { complain, EXIT, write } from './output.ts';
@@ -98,6 +99,6 @@ export function exitCodeOf(error: unknown): number {
     return EXIT.usage;
   }
   const { code, message, stack } = harnessFailureOf(error, null, 'run');
-  complain([`moriarty: the harness failed: ${code}: ${message}`, ...stack].join('\n    '));
+  complain(sourcePlaces([`moriarty: the harness failed: ${code}: ${message}`, ...stack].join('\n    ')));
   return EXIT.harness;
 }

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { UsageError } from '../base/failure.ts';
 import { greatest } from '../base/lists.ts';
 import { describeValue } from '../base/thrown.ts';

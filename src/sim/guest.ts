@@ -50,9 +50,9 @@ export const EFFECTS_MAX = 100_000;
 
 const GUEST_CODE: GuestCode = { border: 'enterGuest', ours: folderOfOurs(new Error()) };
 
-/** The folder of our code, read off a stack that begins here; of a bundle, its file. */
+/** The folder of our code, read off a stack that begins here; of somebody's bundle, its file. */
 function folderOfOurs(here: Error): string {
-  const frame = /(?:\(|at )(?:file:\/\/)?([^()]*?)(?:\/sim\/guest\.[jt]s)?:\d+:\d+\)?$/.exec(
+  const frame = /(?:\(|at )(?:file:\/\/)?([^()]*?)(?:\/sim\/guest\.ts|\/chunks\/[^/]+\.js)?:\d+:\d+\)?$/.exec(
     stackHead(here)[0] ?? '',
   );
   // A text that stands in no path, where stacks have another form.

@@ -3,9 +3,7 @@
 // Plain JavaScript on the built code: a worker has no loader for anything else.
 import { readdirSync, readFileSync } from 'node:fs';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
-import { openNativeEngine } from '../../dist/node/native-engine.js';
-import { openNativeFabric } from '../../dist/node/native-fabric.js';
-import { allocateNativeMemory } from '../../dist/node/native-memory.js';
+import { allocateNativeMemory, openNativeEngine, openNativeFabric } from 'moriarty/node';
 
 const BYTES = 64 * 1024 * 1024;
 const HALF = BYTES / 2;

@@ -2,7 +2,7 @@
 // `node engine-child.mjs <port>`. Plain JavaScript on the built code, as the parent that runs it has a loader and it has not.
 import { createHash } from 'node:crypto';
 import { connect } from 'node:net';
-import { openNativeEngine } from '../../dist/node/native-engine.js';
+import { openNativeEngine } from 'moriarty/node';
 import { fill, frames, send } from './engine-talk.mjs';
 
 const socket = connect(Number(process.argv[2]), '127.0.0.1');

@@ -4,6 +4,7 @@ import { hasReplayLine } from '../../explore/pasted.ts';
 import { type Replay, readReplay } from '../../explore/replay-line.ts';
 import { runSeed, runTape } from '../../explore/run.ts';
 import type { NativeProvider } from '../../node/native-fabric.ts';
+import { sourcePlaces } from '../../node/source-places.ts';
 import { INVARIANTS } from '../../oracle/verdict.ts';
 import { recordAsJson } from '../../report/record-json.ts';
 import { EVERYTHING, PAGE, type TimelineOptions, timeline } from '../../report/timeline.ts';
@@ -104,7 +105,7 @@ function printRun(result: RunResult, page: TimelineOptions): void {
   if (violation === null) print('no violation');
   else {
     print(`${violation.invariant} broken: ${INVARIANTS[violation.invariant]}`);
-    print(`  at ${violation.place}: ${violation.detail}`);
+    print(sourcePlaces(`  at ${violation.place}: ${violation.detail}`));
     for (const wait of result.waits) print(`  ${wait}`);
   }
   print(`${result.steps} steps, digest ${result.digest}`);

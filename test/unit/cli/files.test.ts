@@ -86,10 +86,13 @@ describe('a file is read', () => {
 });
 
 test('standard input is read as -, with the same limit', () => {
-  const script = `import { readText } from ${JSON.stringify(new URL('../../../dist/cli/files.js', import.meta.url).href)};
+  const script = `import { readText } from ${JSON.stringify(new URL('../../../src/cli/files.ts', import.meta.url).href)};
     try { console.log(readText('-', 'scenario').length); } catch (error) { console.log(error.code, error.message); }`;
   const lengthOf = (input: string): string =>
-    spawnSync(process.execPath, ['--input-type=module', '-e', script], { input, encoding: 'utf8' }).stdout;
+    spawnSync(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', script], {
+      input,
+      encoding: 'utf8',
+    }).stdout;
   expect(lengthOf('\ufeff{}')).toBe('2\n');
   expect(lengthOf(' '.repeat(TEXT_BYTES_MAX.scenario + 1))).toMatch(/^FILE standard input: is longer/);
 });
