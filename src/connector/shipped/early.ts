@@ -1,9 +1,8 @@
 import { SmallMap } from '../../base/small-map.ts';
 import type { ActorId, TransferId } from '../../base/topology.ts';
-import type { Emit } from '../../wire/machine.ts';
 import { refuse } from '../../wire/notes.ts';
 import { LIMITS } from './limits.ts';
-import type { Early, Grant, WorkerState } from './state.ts';
+import type { Early, Grant, Turn, WorkerState } from './state.ts';
 import { arm, TIMER } from './timers.ts';
 
 /**
@@ -12,13 +11,8 @@ import { arm, TIMER } from './timers.ts';
  */
 
 /** What is kept of this peer for this transfer, made if there is nothing. */
-export function keepEarly(
-  state: WorkerState,
-  transfer: TransferId,
-  rank: ActorId,
-  at: number,
-  emit: Emit,
-): Early {
+export function keepEarly(turn: Turn, transfer: TransferId, rank: ActorId): Early {
+  const { state, at, emit } = turn;
   let ranks = state.early.get(transfer);
   if (ranks === undefined) {
     ranks = new SmallMap();
@@ -31,38 +25,29 @@ export function keepEarly(
   ranks.set(rank, early);
   const transfers = earlyOf(state, rank);
   transfers.add(transfer);
-  if (transfers.size > LIMITS.earlyMax) dropOldest(state, rank, emit);
+  if (transfers.size > LIMITS.earlyMax) dropOldest(turn, rank);
   return early;
 }
 
 /** Keeps a grant; the peer's oldest ones go when their block lists are too long together. */
-export function keepGrant(
-  state: WorkerState,
-  transfer: TransferId,
-  rank: ActorId,
-  grant: Grant,
-  at: number,
-  emit: Emit,
-): void {
+export function keepGrant(turn: Turn, transfer: TransferId, rank: ActorId, grant: Grant): void {
+  const { state, emit } = turn;
   if (grant.blocks.length > LIMITS.earlyBlocksMax)
     return refuse(emit, `a grant of ${grant.blocks.length} blocks for a request not heard of`);
-  keepEarly(state, transfer, rank, at, emit).grant = grant;
+  keepEarly(turn, transfer, rank).grant = grant;
   const transfers = earlyOf(state, rank);
   let blocks = 0;
   for (const held of transfers) blocks += state.early.get(held)?.get(rank)?.grant?.blocks.length ?? 0;
   while (blocks > LIMITS.earlyBlocksMax) {
     const [oldest] = transfers;
     blocks -= state.early.get(oldest!)?.get(rank)?.grant?.blocks.length ?? 0;
-    dropOldest(state, rank, emit);
+    dropOldest(turn, rank);
   }
 }
 
 /** What all peers said about a transfer, which is heard of now. */
-export function takeEarly(
-  state: WorkerState,
-  transfer: TransferId,
-  emit: Emit,
-): SmallMap<ActorId, Early> | undefined {
+export function takeEarly(turn: Turn, transfer: TransferId): SmallMap<ActorId, Early> | undefined {
+  const { state, emit } = turn;
   const ranks = state.early.get(transfer);
   if (ranks === undefined) return undefined;
   emit({ kind: 'stop', timer: TIMER.early, object: transfer });
@@ -86,7 +71,8 @@ function earlyOf(state: WorkerState, rank: ActorId): Set<TransferId> {
   return transfers;
 }
 
-function dropOldest(state: WorkerState, rank: ActorId, emit: Emit): void {
+function dropOldest(turn: Turn, rank: ActorId): void {
+  const { state, emit } = turn;
   const transfers = earlyOf(state, rank);
   const [oldest] = transfers;
   if (oldest === undefined) return;

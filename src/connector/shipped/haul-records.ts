@@ -5,17 +5,16 @@ import type { Haul, HaulPeer, SlotRange, TransferOrder } from './state.ts';
 export function newHaul(
   order: TransferOrder,
   operation: 'read' | 'write',
-  slots: SlotRange,
-  readyTo: number[],
-  peers: HaulPeer[],
+  { from, to }: SlotRange,
+  { readyTo, peers }: Pick<Haul, 'readyTo' | 'peers'>,
 ): Haul {
   return {
     transfer: order.transfer,
     request: order.request,
     operation,
     blocks: order.blocks,
-    slotFrom: slots.from,
-    slotTo: slots.to,
+    slotFrom: from,
+    slotTo: to,
     readyTo,
     peers,
     silent: order.silent,

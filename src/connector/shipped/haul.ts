@@ -6,8 +6,19 @@ import { refuse } from '../../wire/notes.ts';
 import { goal } from './goals.ts';
 import { LIMITS } from './limits.ts';
 import { HAUL_MOVES, type HaulPhase } from './moves.ts';
-import { dropQueued, enqueueRuns, leaveDoubted, needSession, outdate, type SessionUser } from './session.ts';
-import { type Grant, type Haul, type HaulPeer, remember, type Session, type WorkerState } from './state.ts';
+import { dropQueued, enqueueRuns, leaveDoubted, needSession, outdate } from './session.ts';
+import {
+  type Grant,
+  type Haul,
+  type HaulPeer,
+  type QueuedRuns,
+  remember,
+  type Session,
+  type SessionUser,
+  type SlotRange,
+  type Turn,
+  type WorkerState,
+} from './state.ts';
 import { arm, TIMER } from './timers.ts';
 
 /**
@@ -15,19 +26,21 @@ import { arm, TIMER } from './timers.ts';
  * The local blocks are safe to free exactly when every peer is Sealed: no operation is in flight and none will be posted.
  */
 
-export function startHaul(state: WorkerState, haul: Haul, at: number, emit: Emit): void {
+export function startHaul(turn: Turn, haul: Haul): void {
+  const { state, at, emit } = turn;
   state.hauls.set(haul.transfer, haul);
   arm(emit, TIMER.haulDeadline, haul.transfer, at + LIMITS.haulMicros);
   for (const peer of haul.peers) {
     if (peer.phase === 'Sealed') {
       goal(emit, 'idle-rank-released');
-      sendSeal(state, haul, peer, emit);
-    } else if (haul.operation === 'read') claim(state, haul, peer, emit);
+      sendSeal(turn, haul, peer);
+    } else if (haul.operation === 'read') claim(turn, haul, peer);
   }
   repeatLater(haul, at, emit);
 }
 
-function claim(state: WorkerState, haul: Haul, peer: HaulPeer, emit: Emit): void {
+function claim(turn: Turn, haul: Haul, peer: HaulPeer): void {
+  const { state, emit } = turn;
   const tpSize = state.env.spec.ranks.length;
   emit({
     kind: 'send',
@@ -36,7 +49,8 @@ function claim(state: WorkerState, haul: Haul, peer: HaulPeer, emit: Emit): void
   });
 }
 
-function sendSeal(state: WorkerState, haul: Haul, peer: HaulPeer, emit: Emit): void {
+function sendSeal(turn: Turn, haul: Haul, peer: HaulPeer): void {
+  const { state, emit } = turn;
   const tpSize = state.env.spec.ranks.length;
   const message = {
     kind: 'peer',
@@ -50,9 +64,9 @@ function sendSeal(state: WorkerState, haul: Haul, peer: HaulPeer, emit: Emit): v
 }
 
 /** The first seal of a peer; its repeats are counted from here. */
-function seal(state: WorkerState, haul: Haul, peer: HaulPeer, emit: Emit): void {
+function seal(turn: Turn, haul: Haul, peer: HaulPeer): void {
   peer.attempts = 0;
-  sendSeal(state, haul, peer, emit);
+  sendSeal(turn, haul, peer);
 }
 
 /** Something must be said again until it is answered: claims of a READ, seals of either mode. */
@@ -73,29 +87,31 @@ function repeatLater(haul: Haul, at: number, emit: Emit): void {
   );
 }
 
-export function onHaulRetry(state: WorkerState, transfer: TransferId, at: number, emit: Emit): void {
+export function onHaulRetry(turn: Turn, transfer: TransferId): void {
+  const { state, emit } = turn;
   const haul = state.hauls.get(transfer);
   if (haul === undefined) return;
   haul.retrying = false;
   haul.rounds++;
   for (const peer of haul.peers) {
     if (peer.phase === 'Waiting' && haul.operation === 'read') {
-      if (++peer.attempts >= LIMITS.claimAttemptsMax) stopPeer(state, haul, peer, emit);
-      else claim(state, haul, peer, emit);
+      if (++peer.attempts >= LIMITS.claimAttemptsMax) stopPeer(turn, haul, peer);
+      else claim(turn, haul, peer);
     } else if (peer.phase === 'Sealed') {
       // A target that never acknowledged will ask by a revoke, and be answered from the table of ended transfers.
       if (++peer.attempts >= LIMITS.sealAttemptsMax) move(HAUL_MOVES, peer, 'GaveUp');
       else {
         goal(emit, 'seal-repeated');
-        sendSeal(state, haul, peer, emit);
+        sendSeal(turn, haul, peer);
       }
     }
   }
-  settleHaul(state, haul, at, emit);
+  settleHaul(turn, haul);
 }
 
 /** What was given up has not completed: a completion is lost. The queue pairs are reset, which ends every batch. */
-export function onHaulDrain(state: WorkerState, transfer: TransferId, emit: Emit): void {
+export function onHaulDrain(turn: Turn, transfer: TransferId): void {
+  const { state, emit } = turn;
   const haul = state.hauls.get(transfer);
   if (haul === undefined) return;
   haul.draining = false;
@@ -113,25 +129,27 @@ function drainInTime(haul: Haul, at: number, emit: Emit): void {
   arm(emit, TIMER.haulDrain, haul.transfer, at + LIMITS.drainMicros);
 }
 
-export function onHaulDeadline(state: WorkerState, transfer: TransferId, at: number, emit: Emit): void {
+export function onHaulDeadline(turn: Turn, transfer: TransferId): void {
+  const { state } = turn;
   const haul = state.hauls.get(transfer);
-  if (haul !== undefined) stopHaul(state, haul, at, emit);
+  if (haul !== undefined) stopHaul(turn, haul);
 }
 
 /** Stops every peer: nothing new is posted, what is in flight drains, then the peers are told. */
-export function stopHaul(state: WorkerState, haul: Haul, at: number, emit: Emit): void {
-  for (const peer of haul.peers) stopPeer(state, haul, peer, emit);
-  settleHaul(state, haul, at, emit);
+export function stopHaul(turn: Turn, haul: Haul): void {
+  for (const peer of haul.peers) stopPeer(turn, haul, peer);
+  settleHaul(turn, haul);
 }
 
-function stopPeer(state: WorkerState, haul: Haul, peer: HaulPeer, emit: Emit): void {
+function stopPeer(turn: Turn, haul: Haul, peer: HaulPeer): void {
+  const { state, emit } = turn;
   if (peer.phase !== 'Waiting' && peer.phase !== 'Moving') return;
   if (peer.phase === 'Moving' && peer.outstanding > 0) goal(emit, 'abort-while-moving');
   move(HAUL_MOVES, peer, 'Stopped');
   peer.ok = false;
   dropQueued(state, peer);
   if (phaseOf(peer) === 'Draining' && peer.outstanding === 0) move(HAUL_MOVES, peer, 'Drained');
-  if (phaseOf(peer) === 'Sealed') seal(state, haul, peer, emit);
+  if (phaseOf(peer) === 'Sealed') seal(turn, haul, peer);
 }
 
 /** Read through a call, so that the compiler does not hold on to what the phase was before a move. */
@@ -148,20 +166,14 @@ export function partOf(haul: Haul, rank: ActorId, kind: string, emit: Emit): Hau
 }
 
 /** Applies a grant to a waiting peer; a repeated or stale one only gets its answer again. */
-export function onGrant(
-  state: WorkerState,
-  haul: Haul,
-  peer: HaulPeer,
-  grant: Grant,
-  at: number,
-  emit: Emit,
-): void {
-  if (peer.phase === 'Sealed' || peer.phase === 'Closed') return sendSeal(state, haul, peer, emit);
+export function onGrant(turn: Turn, haul: Haul, peer: HaulPeer, grant: Grant): void {
+  const { state, emit } = turn;
+  if (peer.phase === 'Sealed' || peer.phase === 'Closed') return sendSeal(turn, haul, peer);
   if (peer.phase !== 'Waiting') return;
   if (!covers(state, haul, grant)) {
     refuse(emit, `grant for transfer ${haul.transfer} does not cover its own token range`);
-    stopPeer(state, haul, peer, emit);
-    return settleHaul(state, haul, at, emit);
+    stopPeer(turn, haul, peer);
+    return settleHaul(turn, haul);
   }
   move(HAUL_MOVES, peer, 'Granted');
   peer.grant = grant;
@@ -169,8 +181,8 @@ export function onGrant(
   if (peer.postedTo.some((posted, layer) => haul.readyTo[layer]! > posted) && haul.operation === 'write') {
     goal(emit, 'write-deferred');
   }
-  advance(state, haul, peer, at, emit);
-  settleHaul(state, haul, at, emit);
+  advance(turn, haul, peer);
+  settleHaul(turn, haul);
 }
 
 /** The grant's block list has the blocks of its range, each of them once, and it fits what this side wants to move. */
@@ -193,7 +205,7 @@ function targetSlot(haul: Haul, grant: Grant): number {
 }
 
 /** Hands to the session whatever is granted, ready and not yet handed over; layer by layer, in order. */
-export function advance(state: WorkerState, haul: Haul, peer: HaulPeer, at: number, emit: Emit): void {
+export function advance(turn: Turn, haul: Haul, peer: HaulPeer): void {
   const grant = peer.grant;
   if (peer.phase !== 'Moving' || grant === null) return;
   const target = targetSlot(haul, grant);
@@ -202,11 +214,11 @@ export function advance(state: WorkerState, haul: Haul, peer: HaulPeer, at: numb
     const from = peer.postedTo[layer]!;
     const to = Math.min(haul.readyTo[layer]!, target);
     if (to <= from) continue;
-    session ??= sessionFor(state, haul, peer, grant, at, emit);
+    session ??= sessionFor(turn, haul, peer, grant);
     if (session === null || session.phase !== 'Ready') return;
     // Granted before a fence: the blocks may have a new owner.
-    if (grant.epoch < session.epoch) return onMisfit(state, session, haul, peer, emit);
-    postLayer(state, session, haul, peer, grant, layer, from, to, emit);
+    if (grant.epoch < session.epoch) return onMisfit(turn, session, haul, peer);
+    postLayer(turn, session, { haul, peer, layer }, { from, to });
     if (phaseOf(peer) !== 'Moving') return;
   }
 }
@@ -215,8 +227,9 @@ export function advance(state: WorkerState, haul: Haul, peer: HaulPeer, at: numb
  * The grant does not go with what the peer said of itself in the handshake. Either may be wrong; so the session is not kept
  * once nothing moves over it, and the next need asks anew.
  */
-function onMisfit(state: WorkerState, session: Session, haul: Haul, peer: HaulPeer, emit: Emit): void {
-  stopPeer(state, haul, peer, emit);
+function onMisfit(turn: Turn, session: Session, haul: Haul, peer: HaulPeer): void {
+  const { state } = turn;
+  stopPeer(turn, haul, peer);
   session.doubted = true;
   leaveDoubted(state, session);
 }
@@ -225,55 +238,48 @@ function onMisfit(state: WorkerState, session: Session, haul: Haul, peer: HaulPe
  * A session of the grant's epoch or a later one; an older one is given up for a new handshake. Null when the peer's replies
  * never reach the epoch of its grant: then the grant is wrong.
  */
-function sessionFor(
-  state: WorkerState,
-  haul: Haul,
-  peer: HaulPeer,
-  grant: Grant,
-  at: number,
-  emit: Emit,
-): Session | null {
-  const session = needSession(state, peer.rank, at, emit);
+function sessionFor(turn: Turn, haul: Haul, peer: HaulPeer, grant: Grant): Session | null {
+  const { emit } = turn;
+  const session = needSession(turn, peer.rank);
   if (session.phase !== 'Ready' || session.epoch >= grant.epoch) return session;
   if (peer.renewals === LIMITS.renewalsMax) {
     refuse(emit, `grant for transfer ${haul.transfer} of an epoch that its sender does not have`);
-    stopPeer(state, haul, peer, emit);
+    stopPeer(turn, haul, peer);
     return null;
   }
   peer.renewals++;
   outdate(session);
-  stopVoid(state, peer, at, emit);
-  return needSession(state, peer.rank, at, emit);
+  stopVoid(turn, peer);
+  return needSession(turn, peer.rank);
 }
 
 /** Whatever else moved over an outdated session was granted before the fence and is void. */
-function stopVoid(state: WorkerState, fresh: HaulPeer, at: number, emit: Emit): void {
+function stopVoid(turn: Turn, fresh: HaulPeer): void {
+  const { state } = turn;
   for (const haul of state.hauls.values()) {
     const stale = haul.peers.find(
       (peer) => peer.rank === fresh.rank && peer !== fresh && peer.phase === 'Moving',
     );
     if (stale === undefined) continue;
-    stopPeer(state, haul, stale, emit);
-    settleHaul(state, haul, at, emit);
+    stopPeer(turn, haul, stale);
+    settleHaul(turn, haul);
   }
 }
 
+/** Hands one layer's slots over, as the peer's grant allows. */
 function postLayer(
-  state: WorkerState,
+  turn: Turn,
   session: Session,
-  haul: Haul,
-  peer: HaulPeer,
-  grant: Grant,
-  layer: number,
-  from: number,
-  to: number,
-  emit: Emit,
+  { haul, peer, layer }: Pick<QueuedRuns, 'haul' | 'peer' | 'layer'>,
+  { from, to }: SlotRange,
 ): void {
+  const { state, emit } = turn;
+  const grant = peer.grant!;
   const local = state.env.views[layer]!;
   const remote = session.views[layer]!;
   if (grant.blocks.some((block) => block < 0 || block >= remote.blockCount)) {
     refuse(emit, `grant for transfer ${haul.transfer} names a block outside the peer's cache`);
-    return onMisfit(state, session, haul, peer, emit);
+    return onMisfit(turn, session, haul, peer);
   }
   const runs: number[] = [];
   planUnits(
@@ -292,38 +298,24 @@ function postLayer(
     Math.floor((from - grant.firstSlot) / remote.blockUnits),
     Math.ceil((to - grant.firstSlot) / remote.blockUnits),
   );
-  enqueueRuns(state, session, { haul, peer, layer, runs, localBlocks, remoteBlocks, next: 0 }, emit);
-}
-
-/** Runs of a peer ended; `ok` false poisons the peer's seal. */
-export function onRunsEnded(
-  state: WorkerState,
-  haul: Haul,
-  peer: HaulPeer,
-  runs: number,
-  ok: boolean,
-  at: number,
-  emit: Emit,
-): void {
-  peer.outstanding -= runs;
-  if (!ok) stopPeer(state, haul, peer, emit);
-  settleHaul(state, haul, at, emit);
+  enqueueRuns(turn, session, { haul, peer, layer, runs, localBlocks, remoteBlocks, next: 0 });
 }
 
 /** Closes what can be closed: landed peers seal, drained peers seal, a sealed haul reports, a closed one is forgotten. */
-export function settleHaul(state: WorkerState, haul: Haul, at: number, emit: Emit): void {
+export function settleHaul(turn: Turn, haul: Haul): void {
+  const { at, emit } = turn;
   for (const peer of haul.peers) {
     if (peer.outstanding > 0) continue;
     const sealed =
       (peer.phase === 'Moving' && allPosted(haul, peer) && move(HAUL_MOVES, peer, 'AllLanded')) ||
       (peer.phase === 'Draining' && move(HAUL_MOVES, peer, 'Drained'));
-    if (sealed) seal(state, haul, peer, emit);
+    if (sealed) seal(turn, haul, peer);
   }
   drainInTime(haul, at, emit);
   if (!haul.peers.every((peer) => peer.phase === 'Sealed' || peer.phase === 'Closed'))
     return repeatLater(haul, at, emit);
-  report(state, haul, emit);
-  if (haul.final && haul.peers.every((peer) => peer.phase === 'Closed')) return forget(state, haul, emit);
+  report(turn, haul);
+  if (haul.final && haul.peers.every((peer) => peer.phase === 'Closed')) return forget(turn, haul);
   repeatLater(haul, at, emit);
 }
 
@@ -332,7 +324,8 @@ function allPosted(haul: Haul, peer: HaulPeer): boolean {
   return peer.postedTo.every((posted) => posted >= target);
 }
 
-function report(state: WorkerState, haul: Haul, emit: Emit): void {
+function report(turn: Turn, haul: Haul): void {
+  const { state, emit } = turn;
   if (haul.reported) return;
   haul.reported = true;
   const ok = haul.peers.every((peer) => peer.ok);
@@ -350,31 +343,33 @@ function report(state: WorkerState, haul: Haul, emit: Emit): void {
     emit({ kind: 'note', note: { kind: 'loaded', request, transfer, blocks, tokenTo, lineageAddress } });
 }
 
-function forget(state: WorkerState, haul: Haul, emit: Emit): void {
+function forget(turn: Turn, haul: Haul): void {
+  const { state, emit } = turn;
   emit({ kind: 'stop', timer: TIMER.haulRetry, object: haul.transfer });
   state.hauls.delete(haul.transfer);
 }
 
 /** What the session layer calls back. */
-export function sessionUser(state: WorkerState): SessionUser {
-  return {
-    sessionReady(session, at, emit) {
-      for (const haul of state.hauls.values()) {
-        for (const peer of haul.peers) if (peer.rank === session.peer) advance(state, haul, peer, at, emit);
-        settleHaul(state, haul, at, emit);
+export const HAULS: SessionUser = {
+  sessionReady(turn, session) {
+    for (const haul of turn.state.hauls.values()) {
+      for (const peer of haul.peers) if (peer.rank === session.peer) advance(turn, haul, peer);
+      settleHaul(turn, haul);
+    }
+  },
+  sessionFailed(turn, session) {
+    for (const haul of turn.state.hauls.values()) {
+      for (const peer of haul.peers) {
+        // A waiting peer has posted nothing and may get its grant after the session is rebuilt.
+        if (peer.rank === session.peer && peer.phase === 'Moving') stopPeer(turn, haul, peer);
       }
-    },
-    sessionFailed(session, at, emit) {
-      for (const haul of state.hauls.values()) {
-        for (const peer of haul.peers) {
-          // A waiting peer has posted nothing and may get its grant after the session is rebuilt.
-          if (peer.rank === session.peer && peer.phase === 'Moving') stopPeer(state, haul, peer, emit);
-        }
-        settleHaul(state, haul, at, emit);
-      }
-    },
-    runsEnded({ haul, peer }, runs, ok, at, emit) {
-      onRunsEnded(state, haul, peer, runs, ok, at, emit);
-    },
-  };
-}
+      settleHaul(turn, haul);
+    }
+  },
+  runsEnded(turn, { haul, peer }, runs, ok) {
+    peer.outstanding -= runs;
+    // One that did not land spoils the peer's seal.
+    if (!ok) stopPeer(turn, haul, peer);
+    settleHaul(turn, haul);
+  },
+};

@@ -11,6 +11,7 @@ import {
   remember,
   type SlotRange,
   type TransferOrder,
+  type Turn,
   type WorkerState,
 } from './state.ts';
 import { arm, TIMER } from './timers.ts';
@@ -20,10 +21,11 @@ import { arm, TIMER } from './timers.ts';
  * initiator has sealed, or its queue pairs are fenced; only then does the scheduler hear of the end.
  */
 
-export function startLease(state: WorkerState, lease: Lease, at: number, emit: Emit): void {
+export function startLease(turn: Turn, lease: Lease): void {
+  const { state, at, emit } = turn;
   state.leases.set(lease.transfer, lease);
   arm(emit, TIMER.leaseDeadline, lease.transfer, at + LIMITS.leaseMicros);
-  for (const peer of lease.peers) sendGrant(state, lease, peer, emit);
+  for (const peer of lease.peers) sendGrant(turn, lease, peer);
   if (lease.peers.length > 0) repeatLater(lease, at, emit);
 }
 
@@ -31,17 +33,16 @@ export function startLease(state: WorkerState, lease: Lease, at: number, emit: E
 export function newLease(
   order: TransferOrder,
   operation: 'read' | 'write',
-  slots: SlotRange,
-  peers: LeasePeer[],
-  peersExpected: number,
+  { from, to }: SlotRange,
+  { peers, peersExpected }: Pick<Lease, 'peers' | 'peersExpected'>,
 ): Lease {
   return {
     transfer: order.transfer,
     request: order.request,
     operation,
     blocks: order.blocks,
-    slotFrom: slots.from,
-    slotTo: slots.to,
+    slotFrom: from,
+    slotTo: to,
     peers,
     peersExpected,
     closing: false,
@@ -59,7 +60,8 @@ export function newLeasePeer(state: WorkerState, rank: ActorId): LeasePeer {
   return { rank, phase: 'Granted', grant, attempts: 0 };
 }
 
-function sendGrant(state: WorkerState, lease: Lease, peer: LeasePeer, emit: Emit): void {
+function sendGrant(turn: Turn, lease: Lease, peer: LeasePeer): void {
+  const { state, emit } = turn;
   const slots = state.env.views[0]!.blockUnits;
   const firstBlock = Math.floor(lease.slotFrom / slots);
   const lastBlock = Math.ceil(lease.slotTo / slots);
@@ -85,19 +87,20 @@ function repeatLater(lease: Lease, at: number, emit: Emit): void {
   arm(emit, TIMER.leaseRetry, lease.transfer, at + LIMITS.retryMicros * 2 ** lease.attempt);
 }
 
+/** Who says it, and how many ranks of its group have a part in the lease. */
+interface Said {
+  readonly rank: ActorId;
+  readonly expected: number;
+}
+
 /** READ: a rank of D asks for leave to read. The first claim says how many ranks will come. */
-export function onClaim(
-  state: WorkerState,
-  lease: Lease,
-  rank: ActorId,
-  expected: number,
-  attempt: number,
-  emit: Emit,
-): void {
+export function onClaim(turn: Turn, lease: Lease, claim: Said & { readonly attempt: number }): void {
+  const { rank, expected, attempt } = claim;
+  const { state, emit } = turn;
   const known = lease.peers.find((peer) => peer.rank === rank);
   if (known !== undefined) {
     // A repeated claim of a peer that has sealed must not lend the blocks again.
-    if (known.phase === 'Granted') sendGrant(state, lease, known, emit);
+    if (known.phase === 'Granted') sendGrant(turn, lease, known);
     else
       emit({
         kind: 'send',
@@ -117,7 +120,7 @@ export function onClaim(
   lease.peersExpected = expected;
   const peer = newLeasePeer(state, rank);
   lease.peers.push(peer);
-  sendGrant(state, lease, peer, emit);
+  sendGrant(turn, lease, peer);
 }
 
 /** READ: whether one more rank of D may come, which is one of the engine that came first. */
@@ -131,15 +134,9 @@ function mayJoin(state: WorkerState, lease: Lease, rank: ActorId, expected: numb
 }
 
 /** Whether the seal was taken: a rank that has no part in the lease changes nothing. */
-export function onSeal(
-  state: WorkerState,
-  lease: Lease,
-  rank: ActorId,
-  ok: boolean,
-  expected: number,
-  at: number,
-  emit: Emit,
-): boolean {
+export function onSeal(turn: Turn, lease: Lease, seal: Said & { readonly ok: boolean }): boolean {
+  const { rank, expected, ok } = seal;
+  const { state, at, emit } = turn;
   let peer = lease.peers.find((candidate) => candidate.rank === rank);
   if (peer === undefined && mayJoin(state, lease, rank, expected)) {
     // A reader that gave up before its claim was granted, or one that reads from copies: it will not claim, so do not
@@ -157,18 +154,19 @@ export function onSeal(
   // In WRITE one failed part spoils the whole, so the others may as well stop; in READ each reader judges for itself.
   if (!ok && lease.operation === 'write') revokeAll(lease, emit);
   if (!ok && lease.operation === 'write' && !settled(lease)) repeatLater(lease, at, emit);
-  settleLease(state, lease, emit);
+  settleLease(turn, lease);
   return true;
 }
 
 /** Asks every initiator for the blocks; no new claim is granted from here on. */
-export function revokeLease(state: WorkerState, lease: Lease, at: number, emit: Emit): void {
+export function revokeLease(turn: Turn, lease: Lease): void {
+  const { at, emit } = turn;
   lease.closing = true;
   lease.failed = true;
   lease.attempt = 0;
   revokeAll(lease, emit);
   if (!settled(lease)) repeatLater(lease, at, emit);
-  settleLease(state, lease, emit);
+  settleLease(turn, lease);
 }
 
 function revokeAll(lease: Lease, emit: Emit): void {
@@ -190,23 +188,25 @@ function sendRevoke(lease: Lease, peer: LeasePeer, emit: Emit): void {
   });
 }
 
-export function onLeaseRetry(state: WorkerState, transfer: TransferId, at: number, emit: Emit): void {
+export function onLeaseRetry(turn: Turn, transfer: TransferId): void {
+  const { state, at, emit } = turn;
   const lease = state.leases.get(transfer);
   if (lease === undefined) return;
   lease.attempt++;
   for (const peer of lease.peers) {
     if (peer.phase === 'Granted' && lease.operation === 'write' && lease.attempt < LIMITS.grantAttemptsMax)
-      sendGrant(state, lease, peer, emit);
-    if (peer.phase === 'Revoking') repeatRevoke(state, lease, peer, emit);
+      sendGrant(turn, lease, peer);
+    if (peer.phase === 'Revoking') repeatRevoke(turn, lease, peer);
   }
   const more =
     lease.peers.some((peer) => peer.phase === 'Revoking') || lease.attempt < LIMITS.grantAttemptsMax;
   if (!settled(lease) && more) repeatLater(lease, at, emit);
-  settleLease(state, lease, emit);
+  settleLease(turn, lease);
 }
 
 /** The peer does not answer: after the last try its queue pairs are reset, so that nothing of it can land any more. */
-function repeatRevoke(state: WorkerState, lease: Lease, peer: LeasePeer, emit: Emit): void {
+function repeatRevoke(turn: Turn, lease: Lease, peer: LeasePeer): void {
+  const { state, emit } = turn;
   peer.attempts++;
   if (peer.attempts < LIMITS.revokeAttemptsMax) return sendRevoke(lease, peer, emit);
   const epoch = epochOf(state, peer.rank) + 1;
@@ -218,11 +218,12 @@ function repeatRevoke(state: WorkerState, lease: Lease, peer: LeasePeer, emit: E
   move(LEASE_MOVES, peer, 'Fenced');
 }
 
-export function onLeaseDeadline(state: WorkerState, transfer: TransferId, at: number, emit: Emit): void {
+export function onLeaseDeadline(turn: Turn, transfer: TransferId): void {
+  const { state, emit } = turn;
   const lease = state.leases.get(transfer);
   if (lease === undefined || lease.closing) return;
   goal(emit, 'lease-expired');
-  revokeLease(state, lease, at, emit);
+  revokeLease(turn, lease);
 }
 
 function settled(lease: Lease): boolean {
@@ -230,7 +231,8 @@ function settled(lease: Lease): boolean {
   return allCame && lease.peers.every((peer) => peer.phase === 'Settled');
 }
 
-function settleLease(state: WorkerState, lease: Lease, emit: Emit): void {
+function settleLease(turn: Turn, lease: Lease): void {
+  const { state, emit } = turn;
   if (!settled(lease)) return;
   emit({ kind: 'stop', timer: TIMER.leaseRetry, object: lease.transfer });
   emit({ kind: 'stop', timer: TIMER.leaseDeadline, object: lease.transfer });

@@ -1,6 +1,5 @@
 import type { TransferId } from '../../base/topology.ts';
 import { idleSources, sourceRanks, targetRanks } from '../../kv/view.ts';
-import type { Emit } from '../../wire/machine.ts';
 import type { Progress } from '../plug.ts';
 import { takeEarly } from './early.ts';
 import { goal } from './goals.ts';
@@ -8,22 +7,24 @@ import { advance, settleHaul, startHaul, stopHaul } from './haul.ts';
 import { newHaul, newHaulPeer, newIdlePeer } from './haul-records.ts';
 import { newLease, newLeasePeer, revokeLease, startLease } from './lease.ts';
 import { applyClaim, applyRelease, revokedByPeer, takeGrant } from './peer-messages.ts';
-import type { LendOrder, LoadOrder, SaveOrder, ShippedMeta, WorkerState } from './state.ts';
+import type { LendOrder, LoadOrder, SaveOrder, ShippedMeta, Turn } from './state.ts';
 
 /** What the scheduler side tells its rank to do, with a step or between steps. */
 
-export function startLoadKv(state: WorkerState, meta: ShippedMeta | null, at: number, emit: Emit): Progress {
+export function startLoadKv(turn: Turn, meta: ShippedMeta | null): Progress {
+  const { state } = turn;
   state.saves = meta?.saves ?? [];
   if (meta === null) return 'done';
-  for (const lend of meta.lends) onLend(state, lend, at, emit);
-  for (const load of meta.loads) onLoad(state, load, at, emit);
-  for (const save of meta.saves) if (!state.hauls.has(save.transfer)) onFirstSave(state, save, at, emit);
-  for (const transfer of meta.cancels) onCancel(state, transfer, at, emit);
+  for (const lend of meta.lends) onLend(turn, lend);
+  for (const load of meta.loads) onLoad(turn, load);
+  for (const save of meta.saves) if (!state.hauls.has(save.transfer)) onFirstSave(turn, save);
+  for (const transfer of meta.cancels) onCancel(turn, transfer);
   return 'done';
 }
 
 /** D: WRITE lends the blocks to P's ranks, READ claims P's blocks. */
-function onLoad(state: WorkerState, load: LoadOrder, at: number, emit: Emit): void {
+function onLoad(turn: Turn, load: LoadOrder): void {
+  const { state } = turn;
   const { env } = state;
   const remote = env.topology.engines[load.remoteEngine]!;
   const ranks = sourceRanks(env.heads, remote.ranks.length, env.spec.ranks.length, env.tpRank).map(
@@ -36,7 +37,7 @@ function onLoad(state: WorkerState, load: LoadOrder, at: number, emit: Emit): vo
   const order = { transfer, request, blocks, lineageAddress, tokenTo, silent };
   if (env.mode === 'write') {
     const peers = ranks.map((rank) => newLeasePeer(state, rank));
-    return startLease(state, newLease(order, 'write', slots, peers, ranks.length), at, emit);
+    return startLease(turn, newLease(order, 'write', slots, { peers, peersExpected: ranks.length }));
   }
   const layers = env.views.length;
   const idle = idleSources(env.heads, remote.ranks.length, env.spec.ranks.length, env.tpRank);
@@ -45,26 +46,28 @@ function onLoad(state: WorkerState, load: LoadOrder, at: number, emit: Emit): vo
     ...idle.map((rank) => newIdlePeer(remote.ranks[rank]!)),
   ];
   const readyTo = new Array<number>(layers).fill(slots.to);
-  startHaul(state, newHaul(order, 'read', slots, readyTo, peers), at, emit);
+  startHaul(turn, newHaul(order, 'read', slots, { readyTo, peers }));
 }
 
 /** P in READ mode: the blocks wait for D's claims. */
-function onLend(state: WorkerState, lend: LendOrder, at: number, emit: Emit): void {
+function onLend(turn: Turn, lend: LendOrder): void {
+  const { state, emit } = turn;
   const { transfer, request, blocks, tokenTo } = lend;
   const slots = { from: 0, to: Math.ceil(tokenTo / state.env.slotTokens) };
   const order = { transfer, request, blocks, lineageAddress: 0, tokenTo, silent: false };
-  startLease(state, newLease(order, 'read', slots, [], -1), at, emit);
-  const early = takeEarly(state, transfer, emit);
+  startLease(turn, newLease(order, 'read', slots, { peers: [], peersExpected: -1 }));
+  const early = takeEarly(turn, transfer);
   if (early === undefined) return;
   goal(emit, 'claim-before-lease');
   for (const [rank, { claim, release }] of early) {
-    if (claim !== null) applyClaim(state, transfer, rank, claim.tpSize, claim.attempt, at, emit);
-    if (release !== null) applyRelease(state, transfer, rank, release, at, emit);
+    if (claim !== null) applyClaim(turn, rank, { transfer, ...claim });
+    if (release !== null) applyRelease(turn, transfer, rank, release);
   }
 }
 
 /** P in WRITE mode: the request's first chunk starts the transfer; grants may already be here. */
-function onFirstSave(state: WorkerState, save: SaveOrder, at: number, emit: Emit): void {
+function onFirstSave(turn: Turn, save: SaveOrder): void {
+  const { state, emit } = turn;
   const { env } = state;
   const { transfer, request, blocks } = save;
   const remote = env.topology.engines[save.remoteEngine]!;
@@ -74,29 +77,31 @@ function onFirstSave(state: WorkerState, save: SaveOrder, at: number, emit: Emit
   const order = { transfer, request, blocks, lineageAddress: 0, tokenTo: promptTokens, silent: false };
   const slots = { from: 0, to: Math.ceil(promptTokens / env.slotTokens) };
   const peers = targets.map((rank) => newHaulPeer(remote.ranks[rank]!, layers));
-  const haul = newHaul(order, 'write', slots, new Array<number>(layers).fill(0), peers);
-  startHaul(state, haul, at, emit);
-  const early = takeEarly(state, transfer, emit);
+  const haul = newHaul(order, 'write', slots, { readyTo: new Array<number>(layers).fill(0), peers });
+  startHaul(turn, haul);
+  const early = takeEarly(turn, transfer);
   if (early !== undefined) {
     goal(emit, 'grant-before-request');
-    for (const [rank, { grant }] of early) if (grant !== null) takeGrant(state, haul, rank, grant, at, emit);
-    for (const [rank, { revoked }] of early) if (revoked) revokedByPeer(state, haul, rank, at, emit);
+    for (const [rank, { grant }] of early) if (grant !== null) takeGrant(turn, haul, rank, grant);
+    for (const [rank, { revoked }] of early) if (revoked) revokedByPeer(turn, haul, rank);
   }
   // A replica of other ranks' heads may have nobody to serve.
-  if (haul.peers.length === 0) settleHaul(state, haul, at, emit);
+  if (haul.peers.length === 0) settleHaul(turn, haul);
 }
 
-function onCancel(state: WorkerState, transfer: TransferId, at: number, emit: Emit): void {
+function onCancel(turn: Turn, transfer: TransferId): void {
+  const { state } = turn;
   const haul = state.hauls.get(transfer);
   if (haul !== undefined) {
     haul.final = true;
-    stopHaul(state, haul, at, emit);
+    stopHaul(turn, haul);
   }
   const lease = state.leases.get(transfer);
-  if (lease !== undefined) revokeLease(state, lease, at, emit);
+  if (lease !== undefined) revokeLease(turn, lease);
 }
 
-export function saveKvLayer(state: WorkerState, layer: number, at: number, emit: Emit): Progress {
+export function saveKvLayer(turn: Turn, layer: number): Progress {
+  const { state, emit } = turn;
   if (layer === 0 && state.env.spec.role === 'prefill' && state.saves.length === 0) {
     goal(emit, 'empty-save-step');
   }
@@ -106,8 +111,8 @@ export function saveKvLayer(state: WorkerState, layer: number, at: number, emit:
     const whole = save.tokenTo === save.promptTokens;
     haul.readyTo[layer] = whole ? haul.slotTo : Math.floor(save.tokenTo / state.env.slotTokens);
     if (whole && layer === haul.readyTo.length - 1) haul.final = true;
-    for (const peer of haul.peers) advance(state, haul, peer, at, emit);
-    settleHaul(state, haul, at, emit);
+    for (const peer of haul.peers) advance(turn, haul, peer);
+    settleHaul(turn, haul);
   }
   return 'done';
 }

@@ -1,7 +1,6 @@
 import { move } from '../../base/moves.ts';
 import type { ActorId, TransferId } from '../../base/topology.ts';
 import { sealingRanks, targetRanks } from '../../kv/view.ts';
-import type { Emit } from '../../wire/machine.ts';
 import { type Message, nameOfMessage } from '../../wire/messages.ts';
 import { refuse } from '../../wire/notes.ts';
 import { decodePeerMessage, oddityOf } from '../../wire/peer-codec.ts';
@@ -13,23 +12,17 @@ import { LIMITS } from './limits.ts';
 import { FORMS, type Half, type ShippedMessage, type ShippedName } from './messages.ts';
 import { HAUL_MOVES } from './moves.ts';
 import { judgeNumber, raiseWindow, useNumber } from './numbers.ts';
-import { describe, isPeerRank, onMetaReply, type SessionUser } from './session.ts';
-import { type Early, type Grant, grantsSeenFrom, type Haul, type WorkerState } from './state.ts';
+import { describe, isPeerRank, onMetaReply } from './session.ts';
+import { type Early, type Grant, grantsSeenFrom, type Haul, type Turn, type WorkerState } from './state.ts';
 
 /** What peers may say to a rank. Whatever it is, it is refused, counted and survived if it does not fit. */
 
-export function onMessage(
-  state: WorkerState,
-  user: SessionUser,
-  from: ActorId,
-  message: Message,
-  at: number,
-  emit: Emit,
-): void {
+export function onMessage(turn: Turn, from: ActorId, message: Message): void {
+  const { state, at, emit, user } = turn;
   if (message.kind === 'bytes') {
     const decoded = decodePeerMessage(message.bytes, FORMS);
     if (typeof decoded === 'string') return refuse(emit, decoded);
-    return onMessage(state, user, from, decoded, at, emit);
+    return onMessage(turn, from, decoded);
   }
   if (!isPeerRank(state, from)) return refuse(emit, `${nameOfMessage(message)} from a stranger`);
   const odd = oddityOf(message, FORMS);
@@ -38,10 +31,7 @@ export function onMessage(
   const { name } = peerMessage;
   if (!maySend(state, name)) return refuse(emit, `${name} from a rank that never sends it`);
   // The table's type says that each handler gets its own message; the compiler cannot follow that through the name.
-  (HANDLERS[name] as (heard: Heard, message: ShippedMessage) => void)(
-    { state, user, from, at, emit },
-    peerMessage,
-  );
+  (HANDLERS[name] as (turn: Turn, from: ActorId, message: ShippedMessage) => void)(turn, from, peerMessage);
 }
 
 /** Whether a peer of this rank plays the half that says such things: the other one than this rank does. */
@@ -51,26 +41,18 @@ function maySend({ env }: WorkerState, name: ShippedName): boolean {
   return sender === peer && (mode === 'both' || mode === env.mode);
 }
 
-/** A message that was heard, and by whom. */
-interface Heard {
-  readonly state: WorkerState;
-  readonly user: SessionUser;
-  readonly from: ActorId;
-  readonly at: number;
-  readonly emit: Emit;
-}
-
-const HANDLERS: { readonly [N in ShippedName]: (heard: Heard, message: ShippedMessage<N>) => void } = {
-  metaRequest: ({ state, from, emit }, { attempt }) =>
+const HANDLERS: {
+  readonly [N in ShippedName]: (turn: Turn, from: ActorId, message: ShippedMessage<N>) => void;
+} = {
+  metaRequest: ({ state, emit }, from, { attempt }) =>
     emit({ kind: 'send', to: from, message: describe(state, from, attempt) }),
-  metaReply: ({ state, user, from, at, emit }, message) => onMetaReply(state, from, message, user, at, emit),
-  claim: ({ state, from, at, emit }, { transfer, tpSize, attempt }) =>
-    applyClaim(state, transfer, from, tpSize, attempt, at, emit),
-  grant: ({ state, from, at, emit }, message) => applyGrant(state, from, message, at, emit),
-  seal: ({ state, from, at, emit }, message) => applySeal(state, from, message, at, emit),
-  sealAck: ({ state, from, at, emit }, { transfer }) => onSealAck(state, from, transfer, at, emit),
-  refuse: ({ state, from, at, emit }, { transfer }) => onRefuse(state, from, transfer, at, emit),
-  revoke: ({ state, from, at, emit }, message) => applyRevoke(state, from, message, at, emit),
+  metaReply: onMetaReply,
+  claim: applyClaim,
+  grant: applyGrant,
+  seal: applySeal,
+  sealAck: (turn, from, { transfer }) => onSealAck(turn, from, transfer),
+  refuse: (turn, from, { transfer }) => onRefuse(turn, from, transfer),
+  revoke: applyRevoke,
 };
 
 type RanksOf = (heads: number, sourceTp: number, targetTp: number, sourceRank: number) => number[];
@@ -84,15 +66,13 @@ function peersOf(state: WorkerState, from: ActorId, tpSize: number, ranksOf: Ran
   return peers.includes(spec.tpRank) ? peers.length : 0;
 }
 
+/** A claim, heard now or kept until the lease came. */
 export function applyClaim(
-  state: WorkerState,
-  transfer: TransferId,
+  turn: Turn,
   from: ActorId,
-  tpSize: number,
-  attempt: number,
-  at: number,
-  emit: Emit,
+  { transfer, tpSize, attempt }: Pick<ShippedMessage<'claim'>, 'transfer' | 'tpSize' | 'attempt'>,
 ): void {
+  const { state, emit } = turn;
   const expected = peersOf(state, from, tpSize, targetRanks);
   const lease = state.leases.get(transfer);
   const isReleased = state.early.get(transfer)?.get(from)?.release != null;
@@ -101,17 +81,12 @@ export function applyClaim(
     if (expected === 0) refuse(emit, `claim of transfer ${transfer} from a rank that reads nothing here`);
     return emit({ kind: 'send', to: from, message: { kind: 'peer', name: 'refuse', transfer, attempt } });
   }
-  if (lease !== undefined) return onClaim(state, lease, from, expected, attempt, emit);
-  keepEarly(state, transfer, from, at, emit).claim ??= { tpSize, attempt };
+  if (lease !== undefined) return onClaim(turn, lease, { rank: from, expected, attempt });
+  keepEarly(turn, transfer, from).claim ??= { tpSize, attempt };
 }
 
-function applyGrant(
-  state: WorkerState,
-  from: ActorId,
-  message: ShippedMessage<'grant'>,
-  at: number,
-  emit: Emit,
-): void {
+function applyGrant(turn: Turn, from: ActorId, message: ShippedMessage<'grant'>): void {
+  const { state, emit } = turn;
   const { transfer } = message;
   const haul = state.hauls.get(transfer);
   const grant: Grant = {
@@ -124,49 +99,38 @@ function applyGrant(
   };
   const early = state.early.get(transfer)?.get(from);
   if (early?.grant?.grant === grant.grant) return;
-  if (haul !== undefined) return takeGrant(state, haul, from, grant, at, emit);
+  if (haul !== undefined) return takeGrant(turn, haul, from, grant);
   const verdict = judgeNumber(grantsSeenFrom(state, from), grant.grant, transfer);
   if (verdict === 'jump') return refuse(emit, JUMP);
-  if (verdict === 'stale' || early?.revoked === true) return onStaleGrant(state, haul, from, transfer, emit);
+  if (verdict === 'stale' || early?.revoked === true) return onStaleGrant(turn, haul, from, transfer);
   if (state.ended.has(transfer)) return emit({ kind: 'send', to: from, message: sealFor(state, transfer) });
   if (state.env.mode === 'read') return refuse(emit, `grant for transfer ${transfer}, which is not claimed`);
-  keepGrant(state, transfer, from, grant, at, emit);
+  keepGrant(turn, transfer, from, grant);
 }
 
 const JUMP = 'grant or revoke whose number is too far ahead';
 
 /** A grant for a transfer that is here: its number counts if the peer waits for one. */
-export function takeGrant(
-  state: WorkerState,
-  haul: Haul,
-  from: ActorId,
-  grant: Grant,
-  at: number,
-  emit: Emit,
-): void {
+export function takeGrant(turn: Turn, haul: Haul, from: ActorId, grant: Grant): void {
+  const { state, emit } = turn;
   const peer = partOf(haul, from, 'grant', emit);
   if (peer === undefined) return;
   if (peer.grant?.grant !== grant.grant) {
     const met = grantsSeenFrom(state, from);
     const verdict = useNumber(met, grant.grant, haul.transfer);
     if (verdict === 'jump') return refuse(emit, JUMP);
-    if (verdict === 'stale') return onStaleGrant(state, haul, from, haul.transfer, emit);
+    if (verdict === 'stale') return onStaleGrant(turn, haul, from, haul.transfer);
     if (peer.phase === 'Waiting') raiseWindow(met, grant.grant);
   }
-  onGrant(state, haul, peer, grant, at, emit);
+  onGrant(turn, haul, peer, grant);
 }
 
 /**
  * Its blocks may belong to somebody else by now: never touch them. A seal answers it only where it is true for any grant:
  * of a transfer that is not over, another one may be on its way.
  */
-function onStaleGrant(
-  state: WorkerState,
-  haul: Haul | undefined,
-  from: ActorId,
-  transfer: TransferId,
-  emit: Emit,
-): void {
+function onStaleGrant(turn: Turn, haul: Haul | undefined, from: ActorId, transfer: TransferId): void {
+  const { state, emit } = turn;
   goal(emit, 'grant-stale-refused');
   refuse(emit, 'grant whose number is stale');
   const phase = haul?.peers.find((candidate) => candidate.rank === from)?.phase;
@@ -187,21 +151,16 @@ function sealFor(state: WorkerState, transfer: TransferId): ShippedMessage {
   };
 }
 
-function applySeal(
-  state: WorkerState,
-  from: ActorId,
-  message: ShippedMessage<'seal'>,
-  at: number,
-  emit: Emit,
-): void {
+function applySeal(turn: Turn, from: ActorId, message: ShippedMessage<'seal'>): void {
+  const { state, emit } = turn;
   const { transfer, ok, tpSize, attempt } = message;
   if (state.leases.has(transfer)) {
-    if (!applyRelease(state, transfer, from, { tpSize, ok }, at, emit)) return;
+    if (!applyRelease(turn, transfer, from, { tpSize, ok })) return;
   } else if (state.env.mode === 'read' && !state.endedLeases.has(transfer)) {
     // The loan may be on its way to this rank: who will not claim it is known by then.
     if (peersOf(state, from, tpSize, sealingRanks) === 0)
       return refuse(emit, `seal of transfer ${transfer} from a rank that has no part in it`);
-    const early = keepEarly(state, transfer, from, at, emit);
+    const early = keepEarly(turn, transfer, from);
     early.release = { tpSize, ok };
     early.claim = null;
   }
@@ -210,47 +169,43 @@ function applySeal(
 
 /** A seal for a lease that is here. Says whether it was one of a rank that has a part in it. */
 export function applyRelease(
-  state: WorkerState,
+  turn: Turn,
   transfer: TransferId,
   from: ActorId,
   { tpSize, ok }: NonNullable<Early['release']>,
-  at: number,
-  emit: Emit,
 ): boolean {
+  const { state, emit } = turn;
   const lease = state.leases.get(transfer);
   if (lease === undefined) return true;
   const isRead = lease.operation === 'read';
   const expected = isRead ? peersOf(state, from, tpSize, sealingRanks) : lease.peersExpected;
-  if (expected > 0 && onSeal(state, lease, from, ok, expected, at, emit)) return true;
+  if (expected > 0 && onSeal(turn, lease, { rank: from, expected, ok })) return true;
   refuse(emit, `seal of transfer ${transfer} from a rank that has no part in it`);
   return false;
 }
 
-function onSealAck(state: WorkerState, from: ActorId, transfer: TransferId, at: number, emit: Emit): void {
+function onSealAck(turn: Turn, from: ActorId, transfer: TransferId): void {
+  const { state, emit } = turn;
   const haul = state.hauls.get(transfer);
   // Late ones are usual: the transfer is over.
   if (haul === undefined) return;
   const peer = partOf(haul, from, 'sealAck', emit);
-  if (peer !== undefined && move(HAUL_MOVES, peer, 'Acked')) settleHaul(state, haul, at, emit);
+  if (peer !== undefined && move(HAUL_MOVES, peer, 'Acked')) settleHaul(turn, haul);
 }
 
-function onRefuse(state: WorkerState, from: ActorId, transfer: TransferId, at: number, emit: Emit): void {
+function onRefuse(turn: Turn, from: ActorId, transfer: TransferId): void {
+  const { state, emit } = turn;
   const haul = state.hauls.get(transfer);
   if (haul === undefined) return;
   const peer = partOf(haul, from, 'refuse', emit);
   if (peer === undefined || !move(HAUL_MOVES, peer, 'Refused')) return;
   peer.ok = false;
   // The rest of the load is of no use without this part.
-  stopHaul(state, haul, at, emit);
+  stopHaul(turn, haul);
 }
 
-function applyRevoke(
-  state: WorkerState,
-  from: ActorId,
-  message: ShippedMessage<'revoke'>,
-  at: number,
-  emit: Emit,
-): void {
+function applyRevoke(turn: Turn, from: ActorId, message: ShippedMessage<'revoke'>): void {
+  const { state, emit } = turn;
   const { transfer, grant } = message;
   const met = grantsSeenFrom(state, from);
   if (judgeNumber(met, grant, transfer) === 'jump') return refuse(emit, JUMP);
@@ -261,12 +216,12 @@ function applyRevoke(
     if (peer.grant !== null && peer.grant.grant !== grant)
       return refuse(emit, `revoke of a grant that transfer ${transfer} does not have`);
     useNumber(met, grant, transfer);
-    return revokedByPeer(state, haul, from, at, emit);
+    return revokedByPeer(turn, haul, from);
   }
   useNumber(met, grant, transfer);
   if (state.env.mode === 'write' && !state.ended.has(transfer)) {
     // What the seal promises is kept: whatever grant comes after it is not taken.
-    const early = keepEarly(state, transfer, from, at, emit);
+    const early = keepEarly(turn, transfer, from);
     early.grant = null;
     early.revoked = true;
   }
@@ -274,12 +229,13 @@ function applyRevoke(
 }
 
 /** One target wants its blocks back; a transfer that cannot reach one of its targets is of no use to the others. */
-export function revokedByPeer(state: WorkerState, haul: Haul, from: ActorId, at: number, emit: Emit): void {
+export function revokedByPeer(turn: Turn, haul: Haul, from: ActorId): void {
+  const { state, emit } = turn;
   const peer = partOf(haul, from, 'revoke', emit);
   if (peer === undefined) return;
   if (peer.phase === 'Closed' || peer.phase === 'Sealed') {
     emit({ kind: 'send', to: from, message: sealFor(state, haul.transfer) });
     return;
   }
-  stopHaul(state, haul, at, emit);
+  stopHaul(turn, haul);
 }

@@ -16,25 +16,14 @@ import {
   type QueuedRuns,
   type Session,
   type SessionQueuePair,
+  type Turn,
   type WorkerState,
 } from './state.ts';
 import { arm, TIMER } from './timers.ts';
 
-/** What the session layer tells the transfer layer; keeps the two files from importing each other. */
-export interface SessionUser {
-  sessionReady(session: Session, at: number, emit: Emit): void;
-  sessionFailed(session: Session, at: number, emit: Emit): void;
-  runsEnded(
-    queued: { haul: QueuedRuns['haul']; peer: QueuedRuns['peer'] },
-    runs: number,
-    ok: boolean,
-    at: number,
-    emit: Emit,
-  ): void;
-}
-
 /** The session with a peer, asked for if there is none. All transfers that need the peer share one handshake. */
-export function needSession(state: WorkerState, peer: ActorId, at: number, emit: Emit): Session {
+export function needSession(turn: Turn, peer: ActorId): Session {
+  const { state, at, emit } = turn;
   let session = state.sessions.get(peer);
   if (session === undefined) {
     session = { peer, phase: 'Idle', attempt: 0, epoch: 0, doubted: false, views: [], queuePairs: [] };
@@ -60,13 +49,8 @@ function ask(session: Session, at: number, emit: Emit): void {
   arm(emit, TIMER.handshake, session.peer, at + LIMITS.retryMicros * 2 ** session.attempt);
 }
 
-export function onHandshakeTimer(
-  state: WorkerState,
-  peer: ActorId,
-  user: SessionUser,
-  at: number,
-  emit: Emit,
-): void {
+export function onHandshakeTimer(turn: Turn, peer: ActorId): void {
+  const { state, at, emit, user } = turn;
   const session = state.sessions.get(peer);
   if (session === undefined || session.phase !== 'Asking') return;
   session.attempt++;
@@ -75,7 +59,7 @@ export function onHandshakeTimer(
     return ask(session, at, emit);
   }
   move(SESSION_MOVES, session, 'TimedOut');
-  user.sessionFailed(session, at, emit);
+  user.sessionFailed(turn, session);
 }
 
 /** This rank's own descriptors and geometry, as sent in a handshake; packed once in a rank's life. */
@@ -120,14 +104,8 @@ function packDescription(env: WorkerEnv): Description {
 /** MoRIIO's default; each rank adds its number. */
 const HANDSHAKE_PORT = 6301;
 
-export function onMetaReply(
-  state: WorkerState,
-  from: ActorId,
-  message: ShippedMessage<'metaReply'>,
-  user: SessionUser,
-  at: number,
-  emit: Emit,
-): void {
+export function onMetaReply(turn: Turn, from: ActorId, message: ShippedMessage<'metaReply'>): void {
+  const { state, at, emit, user } = turn;
   const session = state.sessions.get(from);
   if (session === undefined || session.phase !== 'Asking') return;
   if (message.attempt > session.attempt)
@@ -137,7 +115,7 @@ export function onMetaReply(
     refuse(emit, cause);
     emit({ kind: 'stop', timer: TIMER.handshake, object: from });
     move(SESSION_MOVES, session, 'TimedOut');
-    return user.sessionFailed(session, at, emit);
+    return user.sessionFailed(turn, session);
   }
   move(SESSION_MOVES, session, 'Described');
   emit({ kind: 'stop', timer: TIMER.handshake, object: from });
@@ -149,7 +127,7 @@ export function onMetaReply(
     { length: queuePairs },
     (): SessionQueuePair => ({ credit: sendQueueDepth, queue: [] }),
   );
-  user.sessionReady(session, at, emit);
+  user.sessionReady(turn, session);
 }
 
 /** The peer has fenced this session's queue pairs: what they carry ends with errors, and the next need asks anew. */
@@ -165,15 +143,16 @@ export function leaveDoubted(state: WorkerState, session: Session): void {
 }
 
 /** Hands runs to the session; they are posted as send-queue credit allows, in order within a queue pair. */
-export function enqueueRuns(state: WorkerState, session: Session, queued: QueuedRuns, emit: Emit): void {
+export function enqueueRuns(turn: Turn, session: Session, queued: QueuedRuns): void {
   const index = queued.layer % session.queuePairs.length;
   session.queuePairs[index]!.queue.push(queued);
   queued.peer.outstanding += queued.runs.length / 3;
-  pump(state, session, index, emit);
+  pump(turn, session, index);
 }
 
 /** Posts what fits. A full queue is back-pressure: the rest goes on from the first run that was not posted. */
-function pump(state: WorkerState, session: Session, index: number, emit: Emit): void {
+function pump(turn: Turn, session: Session, index: number): void {
+  const { state, emit } = turn;
   const queuePair = session.queuePairs[index]!;
   while (queuePair.queue.length > 0) {
     if (queuePair.credit === 0) return goal(emit, 'send-queue-full');
@@ -222,14 +201,8 @@ export function dropQueued(state: WorkerState, peer: QueuedRuns['peer']): void {
   }
 }
 
-export function onCompletion(
-  state: WorkerState,
-  tag: number,
-  code: number,
-  user: SessionUser,
-  at: number,
-  emit: Emit,
-): void {
+export function onCompletion(turn: Turn, tag: number, code: number): void {
+  const { state, at, emit, user } = turn;
   const flight = state.inFlight.get(tag);
   if (flight === undefined) return refuse(emit, `completion of unknown batch ${tag}`);
   state.inFlight.delete(tag);
@@ -237,9 +210,9 @@ export function onCompletion(
   session.queuePairs[queuePair]!.credit += runs;
   const ok = code === StatusCode.SUCCESS;
   const failedNow = !ok && move(SESSION_MOVES, session, 'Failed');
-  user.runsEnded({ haul, peer }, runs, ok, at, emit);
-  if (failedNow) user.sessionFailed(session, at, emit);
-  else if (session.phase === 'Ready') pump(state, session, queuePair, emit);
+  user.runsEnded(turn, { haul, peer }, runs, ok);
+  if (failedNow) user.sessionFailed(turn, session);
+  else if (session.phase === 'Ready') pump(turn, session, queuePair);
   leaveDoubted(state, session);
 }
 

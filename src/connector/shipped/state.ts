@@ -1,6 +1,7 @@
 import type { LayerView } from '../../base/cache-view.ts';
 import { SmallMap } from '../../base/small-map.ts';
 import type { ActorId, BlockId, EngineId, RequestId, TransferId } from '../../base/topology.ts';
+import type { Emit } from '../../wire/machine.ts';
 import type { WorkerEnv } from '../plug.ts';
 import type { RankGeometry } from './messages.ts';
 import type { HaulPhase, LeasePhase, SessionPhase } from './moves.ts';
@@ -269,4 +270,20 @@ export function remember(
 ): void {
   table.set(transfer, ok);
   if (table.size > max) table.delete(table.oldest()!);
+}
+
+/** What the session layer tells the transfer layer; keeps the two files from importing each other. */
+export interface SessionUser {
+  sessionReady(turn: Turn, session: Session): void;
+  sessionFailed(turn: Turn, session: Session): void;
+  /** So many runs of a peer have completed, well or not. */
+  runsEnded(turn: Turn, of: Pick<QueuedRuns, 'haul' | 'peer'>, runs: number, ok: boolean): void;
+}
+
+/** One call of the worker by its host: what it knows, the time in microseconds, and where effects go. */
+export interface Turn {
+  readonly state: WorkerState;
+  readonly user: SessionUser;
+  readonly at: number;
+  readonly emit: Emit;
 }

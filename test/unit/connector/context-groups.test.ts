@@ -37,7 +37,8 @@ function causeOf(own: ContextView, theirs: ContextView): string {
   };
   const effects: Effect[] = [];
   const user = { sessionReady: () => {}, sessionFailed: () => {}, runsEnded: () => {} };
-  onMetaReply(state as never, 0 as never, message as never, user, 0, (effect) => effects.push(effect));
+  const turn = { state: state as never, user, at: 0, emit: (effect: Effect) => void effects.push(effect) };
+  onMetaReply(turn, 0 as never, message as never);
   const cause = effects.map((effect) =>
     effect.kind === 'note' && effect.note.kind === 'refused' ? effect.note.cause : '',
   );

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { sessionUser } from '../../../src/connector/shipped/haul.ts';
+import { HAULS } from '../../../src/connector/shipped/haul.ts';
 import { LIMITS } from '../../../src/connector/shipped/limits.ts';
 import type { ShippedMessage } from '../../../src/connector/shipped/messages.ts';
 import { onMessage } from '../../../src/connector/shipped/peer-messages.ts';
@@ -262,7 +262,7 @@ test('a revoke that came early from a rank without a part in the transfer is ref
 test('twenty thousand grants for one transfer not heard of keep one', () => {
   const state = createWorkerState(new ShippedRanks(ONE).envs.get(2)!);
   for (let number = 1; number <= 20_000; number++)
-    onMessage(state, sessionUser(state), 4, { ...GRANT, grant: number }, number, () => {});
+    onMessage({ state, user: HAULS, at: number, emit: () => {} }, 4, { ...GRANT, grant: number });
   const kept = [...state.early.values()].flatMap((ranks) => [...ranks.values()]);
   expect(kept).toHaveLength(1);
   expect(state.grantsSeen.get(4)?.used.size ?? 0).toBeLessThanOrEqual(2 * LIMITS.grantWindow);
