@@ -51,10 +51,13 @@ export {
   type Transfer,
 } from './kv/transfer.ts';
 export { headsOfRank, layView, sourceRanks, targetRanks } from './kv/view.ts';
-export { INVARIANTS, type InvariantId, sameFailure, type Violation } from './oracle/verdict.ts';
+export type { Invariant } from './oracle/invariant.ts';
+export { type BreachName, INVARIANTS, type InvariantId, type Site } from './oracle/registry.ts';
+export { type FailureKey, sameFailure, type Violation } from './oracle/verdict.ts';
 export { type ChoicePolicy, IN_TURN } from './proxy/choose.ts';
 export type { RunRecord, StepRow } from './record/record.ts';
 export { PAGE, type TimelineOptions, timeline } from './report/timeline.ts';
+export { detailInWords, placeInWords, violationInWords, waitInWords } from './report/violation-words.ts';
 export { instantiateKernels, instantiateKernelsAsync, type LoadedKernels } from './sim/load-kernels.ts';
 export { CHECK_PAGES, CHECK_SIZES, createWorldMemory, type WorldMemory } from './sim/memory.ts';
 export { readTrace, type TracedRequest } from './sim/request-trace.ts';

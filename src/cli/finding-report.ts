@@ -9,9 +9,15 @@ import { replayLine } from '../explore/replay-line.ts';
 import { connectorName, type RunOptions } from '../explore/run.ts';
 import { type Shrunk, shrinkSeed } from '../explore/shrink.ts';
 import { sourcePlaces } from '../node/source-places.ts';
-import { INVARIANTS } from '../oracle/verdict.ts';
 import { recordAsJson } from '../report/record-json.ts';
 import { PAGE, timeline } from '../report/timeline.ts';
+import {
+  detailInWords,
+  placeInWords,
+  sentenceOf,
+  violationAsJson,
+  waitInWords,
+} from '../report/violation-words.ts';
 import type { WorldMemory } from '../sim/memory.ts';
 import type { Scenario } from '../sim/scenario.ts';
 import { type TapeEntry, tapeRows } from '../sim/tape.ts';
@@ -74,12 +80,11 @@ export function asFound(
 }
 
 export function findingAsJson({ finding, shrunk, tape, replay }: FindingReport): object {
-  const { invariant, place, detail } = finding.violation;
+  const { violation, actorNames } = finding;
   return {
-    invariant,
-    place,
-    detail: sourcePlaces(detail),
-    stack: (finding.violation.stack ?? []).map(sourcePlaces),
+    ...violationAsJson(violation, actorNames),
+    detail: sourcePlaces(detailInWords(violation, actorNames)),
+    stack: (violation.stack ?? []).map(sourcePlaces),
     seed: finding.seed,
     schedules: finding.count,
     steps: finding.steps,
@@ -94,16 +99,18 @@ export function findingAsJson({ finding, shrunk, tape, replay }: FindingReport):
 /** A violation on one page: what broke, the shrunk story, who waits for whom, the line that replays it. */
 export function showFinding(report: FindingReport): string {
   const { finding, shrunk, lines, replay } = report;
-  const { invariant, place } = finding.violation;
-  const shown = shrunk?.result.violation ?? finding.violation;
+  const { violation, actorNames: foundNames } = finding;
+  const { invariant } = violation;
+  const shown = shrunk?.result.violation ?? violation;
+  const names = shrunk?.result.record.actorNames ?? foundNames;
   const page = [
-    `${invariant} broken: ${INVARIANTS[invariant]}`,
-    `  at ${place} (seed ${finding.seed}; ${finding.count} of the schedules; ${howShrunk(report)})`,
+    `${invariant} broken: ${sentenceOf(violation)}`,
+    `  at ${placeInWords(violation)} (seed ${finding.seed}; ${finding.count} of the schedules; ${howShrunk(report)})`,
     ...lines,
-    `  ${shown.detail}`,
+    `  ${detailInWords(shown, names)}`,
     // The first frame stands in the detail.
     ...(shown.stack ?? []).slice(1).map((frame) => `    from ${frame}`),
-    ...(shrunk?.result.waits ?? []).map((wait) => `  ${wait}`),
+    ...(shrunk?.result.waits ?? []).map((wait) => `  ${waitInWords(wait, names)}`),
     `  FAIL ${invariant} replay: ${replay}`,
     '',
   ];

@@ -3,6 +3,7 @@ import { mix } from '../base/mix.ts';
 import type { Fabric } from '../io/fabric.ts';
 import { sameFailure, type Violation } from '../oracle/verdict.ts';
 import type { WorldMemory } from '../sim/memory.ts';
+import type { RunResult } from '../sim/run-spec.ts';
 import type { Scenario } from '../sim/scenario.ts';
 import { worldGoalsIn } from '../wire/goals.ts';
 import type { Parts } from '../zoo/specimen.ts';
@@ -31,6 +32,8 @@ export interface CampaignOptions {
 /** The first schedule that showed a kind of failure. */
 export interface Finding {
   readonly violation: Violation;
+  /** How people see the actors of that schedule, by their numbers. */
+  readonly actorNames: readonly string[];
   readonly seed: number;
   readonly steps: number;
   /** Schedules that showed the same kind, this one included. */
@@ -122,11 +125,13 @@ function addRun(campaign: Campaign, scenario: Scenario, { result, parts }: Run, 
   for (let at = 0; at < 16; at += 8)
     campaign.digest = mix(campaign.digest, Number.parseInt(digest.slice(at, at + 8), 16));
   for (const [goal, count] of goals) campaign.goals.set(goal, (campaign.goals.get(goal) ?? 0) + count);
-  if (violation !== null) addFinding(campaign, violation, seed, steps);
+  if (violation !== null) addFinding(campaign, violation, seed, result);
 }
 
-function addFinding(campaign: Campaign, violation: Violation, seed: number, steps: number): void {
+function addFinding(campaign: Campaign, violation: Violation, seed: number, result: RunResult): void {
+  const { steps, record } = result;
+  const { actorNames } = record;
   const known = campaign.findings.find((finding) => sameFailure(finding.violation, violation));
   if (known !== undefined) known.count++;
-  else campaign.findings.push({ violation, seed, steps, count: 1 });
+  else campaign.findings.push({ violation, actorNames, seed, steps, count: 1 });
 }

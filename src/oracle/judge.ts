@@ -1,340 +1,154 @@
-import { isIndex } from '../base/checks.ts';
-import { greatest, least } from '../base/lists.ts';
-import type { ActorId, BlockId, EngineId, RequestId, Topology, TransferId } from '../base/topology.ts';
-import { headsOfRank } from '../kv/view.ts';
-import type { Effect, Note, PostedBatch } from '../wire/machine.ts';
+import type { ActorId, EngineId, RequestId } from '../base/topology.ts';
+import type { Note, PostedBatch } from '../wire/machine.ts';
 import type { Message } from '../wire/messages.ts';
-import type { CacheMap } from './cache-map.ts';
-import { allocate, forgetBlocks, grant, newLedger, share } from './ledger.ts';
-import { checkLanding, checkPosted, type OperationRules, stateOf } from './operations.ts';
-import { type InvariantId, placeOf } from './verdict.ts';
+import { type Court, engineOf, type JudgeConfig, openCourt, reach } from './court.ts';
+import type { EndlessRun, NoteOf, RunEnd } from './invariant.ts';
+import { allocate, forgetBlocks, grant, share } from './ledger.ts';
+import { HEARING } from './registry.ts';
 
 /**
- * The judges of a run. Told of every fact as it happens, they keep just enough to notice the step at which a promise
- * breaks. They never look into a connector: what holds here holds for any connector behind the plug.
+ * The judges of a run. Told of every fact as it happens, this keeps the court's books and lets the invariants that hear of it
+ * look at it; they notice the step at which a promise breaks. None looks into a connector: what holds here holds for any
+ * connector behind the plug.
  */
+export class Judge {
+  readonly #court: Court;
 
-export interface JudgedRequest {
-  readonly request: RequestId;
-  /** Checksums of the tokens a single node would have generated. */
-  readonly reference: readonly number[];
-  readonly promptTokens: number;
-  /** The client goes away at some time. */
-  readonly aborts: boolean;
-  /** Every engine has room for it; one that does not fit may be refused. */
-  readonly fits: boolean;
-}
+  constructor(config: JudgeConfig) {
+    this.#court = openCourt(config);
+  }
 
-export interface JudgeConfig {
-  readonly topology: Topology;
-  readonly blocksPerEngine: readonly number[];
-  readonly requests: readonly JudgedRequest[];
-  /** How the cache of a rank lies in its region. */
-  readonly cacheOf: (actor: ActorId) => CacheMap;
-  /** Whether tokens are sums over whole attentions and so can be compared. */
-  readonly checksTokens: boolean;
-  /** The proxy's policy claims that the DP ranks of an instance take turns; one that does not is free to choose. */
-  readonly ranksTakeTurns: boolean;
-  /** KV heads of the model, over all TP ranks. */
-  readonly heads: number;
-  /** Verifies, at the actor's own cache, that the KV a `loaded` note speaks of is there. */
-  readonly isLoaded: (actor: ActorId, note: Extract<Note, { kind: 'loaded' }>) => boolean;
-  /** An operation that can still touch one of these blocks of an engine, by the state of the NICs; null when none can. */
-  readonly findDanger: (engine: EngineId, blocks: readonly BlockId[]) => Danger | null;
-  readonly fail: (invariant: InvariantId, place: string, detail: string) => void;
-}
+  get goals(): Map<string, number> {
+    return this.#court.goals;
+  }
 
-/** A block that an operation of a request can still touch. */
-export interface Danger {
-  readonly block: BlockId;
-  readonly request: RequestId;
-}
-
-type HeadRange = ReturnType<typeof headsOfRank>;
-
-interface Assignment {
-  readonly request: RequestId;
-  readonly prefill: EngineId;
-  readonly decode: EngineId;
-}
-
-export interface Judge {
-  readonly goals: Map<string, number>;
   /** Requests without an outcome yet. */
-  readonly unfinished: ReadonlySet<RequestId>;
-  note(actor: ActorId, note: Note): void;
-  sent(from: ActorId, to: ActorId, message: Message): void;
-  /** `canLand` is false when nothing of it can touch memory, as after a fence. */
-  posted(from: ActorId, batch: PostedBatch, canLand: boolean): number;
+  get unfinished(): ReadonlySet<RequestId> {
+    return this.#court.unfinished;
+  }
+
+  get outcomes(): ReadonlyMap<RequestId, string> {
+    return this.#court.outcomes;
+  }
+
+  note(actor: ActorId, note: Note): void {
+    const court = this.#court;
+    switch (note.kind) {
+      case 'goal':
+        return reach(court, note.name);
+      case 'allocate':
+        for (const hear of HEARING.allocate) hear(court, actor, note);
+        return allocate(ledgerOf(court, actor), note.request, note.blocks);
+      case 'share':
+        return share(ledgerOf(court, actor), note.request, note.blocks);
+      case 'external':
+        return grant(ledgerOf(court, actor), note.request, { from: note.tokenFrom, to: note.tokenTo });
+      case 'free':
+        return this.#free(actor, note);
+      case 'assign':
+        court.assignments.set(note.transfer, note);
+        for (const hear of HEARING.assign) hear(court, actor, note);
+        return;
+      case 'outcome':
+        return this.#end(actor, note);
+      case 'misread':
+        for (const hear of HEARING.misread) hear(court, actor, note);
+        return;
+      case 'loaded':
+        for (const hear of HEARING.loaded) hear(court, actor, note);
+        return;
+      case 'died':
+        for (const hear of HEARING.died) hear(court, actor, note);
+        return;
+      case 'spin':
+        for (const hear of HEARING.spin) hear(court, actor, note);
+        return;
+      case 'refused':
+        return reach(court, 'message-refused');
+      case 'firstToken':
+      case 'prefixHit':
+      case 'say':
+        return;
+    }
+  }
+
+  #free(actor: ActorId, note: NoteOf<'free'>): void {
+    const court = this.#court;
+    const ledger = ledgerOf(court, actor);
+    for (const block of note.blocks) ledger.holders[block]!--;
+    forgetBlocks(ledger, note.request);
+    for (const hear of HEARING.free) hear(court, actor, note);
+  }
+
+  #end(actor: ActorId, note: NoteOf<'outcome'>): void {
+    const court = this.#court;
+    const { outcomes, unfinished, dead } = court;
+    for (const hear of HEARING.outcome) hear(court, actor, note);
+    if (outcomes.has(note.request)) return;
+    outcomes.set(note.request, note.outcome);
+    unfinished.delete(note.request);
+    if (note.outcome === 'aborted') reach(court, 'request-aborted');
+    if (note.outcome === 'completed') reach(court, 'request-completed');
+    if (note.outcome === 'failed' && dead.size > 0) reach(court, 'request-failed-by-crash');
+  }
+
+  sent(from: ActorId, to: ActorId, message: Message): void {
+    const court = this.#court;
+    if (message.kind === 'report') for (const hear of HEARING.report) hear(court, from, message);
+    for (const hear of HEARING.sent) hear(court, from, to, message);
+  }
+
+  /**
+   * `canLand` is false when nothing of it can touch memory, as after a fence.
+   * @returns the state of the books under which it passed
+   */
+  posted(from: ActorId, batch: PostedBatch, canLand: boolean): number {
+    const court = this.#court;
+    for (const hear of HEARING.addressed) hear(court, from, batch);
+    for (const hear of HEARING.posted) hear(court, from, batch, canLand);
+    return canLand ? stateOf(court, from, batch) : NEVER_PASSED;
+  }
+
   /**
    * `runs` of it land: triples of local offset, remote offset, bytes. `passed` is what `posted` gave: what was right then is
    * right as long as no block has changed hands at either side.
    */
-  landed(from: ActorId, batch: PostedBatch, runs: readonly number[], passed: number): void;
-  /** An actor asks for what cannot be done; `what` goes on from its name. */
-  mistaken(actor: ActorId, effect: Effect['kind'], what: string): void;
-  engineDied(engine: EngineId): void;
+  landed(from: ActorId, batch: PostedBatch, runs: readonly number[], passed: number): void {
+    const court = this.#court;
+    if (passed === stateOf(court, from, batch)) return;
+    for (const hear of HEARING.landed) hear(court, from, batch, runs);
+  }
+
+  engineDied(engine: EngineId): void {
+    this.#court.calm = false;
+    this.#court.dead.add(engine);
+    reach(this.#court, 'rank-crashed');
+  }
+
   /** Something went wrong that a transfer may fail of: a fault, or a delay beyond the protocol's patience. */
-  disturbed(): void;
-  outcomes(): ReadonlyMap<RequestId, string>;
+  disturbed(): void {
+    this.#court.calm = false;
+  }
+
+  /** Nothing is left to happen. */
+  ended(end: RunEnd): void {
+    for (const hear of HEARING.ended) hear(this.#court, end);
+  }
+
+  /** The run has no end within its steps or its time. */
+  endless(run: EndlessRun): void {
+    for (const hear of HEARING.endless) hear(this.#court, run);
+  }
 }
 
-/** Spins without progress that are taken for endless; far above what any finite wait needs. */
-export const SPINS_MAX = 400;
+/** No state of the books. */
+const NEVER_PASSED = -1;
 
-export function createJudge(config: JudgeConfig): Judge {
-  const { topology, fail } = config;
-  const ledgers = config.blocksPerEngine.map(newLedger);
-  const assignments = new Map<TransferId, Assignment>();
-  const outcomes = new Map<RequestId, string>();
-  const unfinished = new Set(config.requests.map((request) => request.request));
-  const goals = new Map<string, number>();
-  const reports = new Set<string>();
-  const turns = new Map<string, number[]>();
-  const dead = new Set<EngineId>();
-  const spins = new Map<ActorId, number>();
-
-  const engineOf = (actor: ActorId): EngineId => topology.actors[actor]!.engine;
-  const place = (actor: ActorId, part: string): string => placeOf(topology, actor, part);
-  const name = (actor: ActorId): string => topology.actors[actor]!.name;
-  const reach = (goal: string): void => {
-    goals.set(goal, (goals.get(goal) ?? 0) + 1);
-  };
-
-  const onAllocate = (actor: ActorId, note: Extract<Note, { kind: 'allocate' }>): void => {
-    const ledger = ledgers[engineOf(actor)]!;
-    const danger = config.findDanger(engineOf(actor), note.blocks);
-    if (danger !== null)
-      fail(
-        'I1',
-        place(actor, 'block pool'),
-        `${name(actor)} gives block ${danger.block} to request ${note.request} while an operation of request ${danger.request} that names it can still land`,
-      );
-    for (const block of note.blocks) {
-      if (ledger.holders[block]! > 0) {
-        const text = `${name(actor)} gives block ${block} to request ${note.request} while request ${ledger.owner[block]} holds it`;
-        fail('I1', place(actor, 'block pool'), text);
-      }
-    }
-    allocate(ledger, note.request, note.blocks);
-  };
-
-  const onFree = (actor: ActorId, note: Extract<Note, { kind: 'free' }>): void => {
-    const ledger = ledgers[engineOf(actor)]!;
-    for (const block of note.blocks) {
-      if (--ledger.holders[block]! < 0)
-        fail(
-          'I5',
-          place(actor, 'block pool'),
-          `${name(actor)} frees block ${block} of request ${note.request}, which is free already`,
-        );
-    }
-    forgetBlocks(ledger, note.request);
-  };
-
-  const rules: OperationRules = {
-    topology,
-    ledgers,
-    cacheOf: config.cacheOf,
-    promptTokensOf: (request) => config.requests[request]!.promptTokens,
-    isDead: (engine) => dead.has(engine),
-    fail,
-  };
-
-  /** A batch names a transfer, and with it the request that the proxy gave it to. */
-  const checkRequest = (from: ActorId, { transfer, request }: PostedBatch): void => {
-    const assigned = assignments.get(transfer);
-    if (assigned === undefined || assigned.request === request) return;
-    const text = `${name(from)} posts for request ${request} in transfer ${transfer}, which is of request ${assigned.request}`;
-    fail('I12', place(from, 'post'), text);
-  };
-
-  /** Ranks of two engines have something to do with each other if they hold a KV head in common. */
-  const shareHeads = (from: ActorId, to: ActorId): boolean => {
-    const [one, other] = [from, to].map((actor) => {
-      const tpSize = topology.engines[engineOf(actor)]!.ranks.length;
-      return headsOfRank(config.heads, tpSize, topology.actors[actor]!.tpRank);
-    }) as [HeadRange, HeadRange];
-    return one.first < other.first + other.count && other.first < one.first + one.count;
-  };
-
-  const checkRoute = (transfer: TransferId, from: ActorId, to: ActorId, what: string): void => {
-    const assigned = assignments.get(transfer);
-    if (assigned === undefined) return;
-    const pair = [engineOf(from), engineOf(to)];
-    if (pair.includes(assigned.prefill) && pair.includes(assigned.decode)) {
-      if (shareHeads(from, to)) return;
-      const text = `${what} of transfer ${transfer} goes from ${name(from)} to ${name(to)}: the right engine, but a TP rank that shares no KV head with it`;
-      return fail('I6', place(from, 'routing'), text);
-    }
-    fail(
-      'I6',
-      place(from, 'routing'),
-      `${what} of transfer ${transfer} goes from ${name(from)} to ${name(to)}, but the request was given to engines ${assigned.prefill} and ${assigned.decode}`,
-    );
-  };
-
-  /** What a policy claims that has its DP ranks take turns: they are fair if no DP rank of an instance is two requests ahead of another. */
-  const countTurn = (engine: EngineId): void => {
-    if (!config.ranksTakeTurns || engine < 0 || dead.size > 0) return;
-    const spec = topology.engines[engine]!;
-    if (spec.dpSize === 1) return;
-    const key = `${spec.role} ${spec.instance}`;
-    const counts = turns.get(key) ?? new Array<number>(spec.dpSize).fill(0);
-    turns.set(key, counts);
-    counts[spec.dpRank]!++;
-    if (greatest(counts) - least(counts) > 1) {
-      fail(
-        'I6',
-        `proxy choice of ${spec.role} DP rank`,
-        `the DP ranks of ${spec.role} instance ${spec.instance} got ${counts.join(' and ')} requests: they do not take turns, as the policy claims`,
-      );
-    }
-  };
-
-  const onOutcome = (note: Extract<Note, { kind: 'outcome' }>): void => {
-    const { request, outcome } = note;
-    if (outcomes.has(request))
-      return fail(
-        'I2',
-        'proxy outcome',
-        `request ${request} ended twice: ${outcomes.get(request)}, then ${outcome}`,
-      );
-    outcomes.set(request, outcome);
-    unfinished.delete(request);
-    const judged = config.requests[request]!;
-    if (outcome === 'aborted') reach('request-aborted');
-    if (outcome === 'failed') {
-      if (dead.size === 0 && judged.fits)
-        fail('I10', 'proxy outcome', `request ${request} failed (${note.cause}) although nothing went down`);
-      else if (dead.size > 0) reach('request-failed-by-crash');
-    }
-    if (outcome !== 'completed') return;
-    reach('request-completed');
-    const { reference } = judged;
-    const same =
-      note.tokens.length === reference.length &&
-      note.tokens.every((token, index) => token === reference[index]);
-    if (config.checksTokens && !same)
-      fail(
-        'I4',
-        'client answer',
-        `request ${request} answered [${note.tokens.join(' ')}], a single node answers [${reference.join(' ')}]`,
-      );
-  };
-
-  let calm = true;
-  /** A rank tells its scheduler the ends of transfers; the judge reads it as the scheduler will. */
-  const onReport = (actor: ActorId, report: Extract<Message, { kind: 'report' }>): void => {
-    for (const request of [...report.sent, ...report.received, ...report.failed]) {
-      const key = `${actor} ${request}`;
-      const twice = `${name(actor)} reported the end of request ${request} twice`;
-      if (reports.has(key)) fail('I5', place(actor, 'report'), twice);
-      reports.add(key);
-    }
-    for (const request of calm ? report.failed : []) {
-      const { aborts, fits } = config.requests[request]!;
-      const invented = `${name(actor)} reports the load of request ${request} as failed although nothing went wrong`;
-      if (!aborts && fits) fail('I10', place(actor, 'report'), invented);
-    }
-  };
-
-  const onSpin = (actor: ActorId, note: Extract<Note, { kind: 'spin' }>): void => {
-    const spun = (spins.get(actor) ?? 0) + 1;
-    spins.set(actor, spun);
-    if (spun > SPINS_MAX)
-      fail(
-        'I9',
-        place(actor, note.thread),
-        `${name(actor)} has polled ${spun} times for ${note.waitsFor}, and nothing it reads has changed`,
-      );
-  };
-
-  return {
-    goals,
-    unfinished,
-    outcomes: () => outcomes,
-    note(actor, note) {
-      switch (note.kind) {
-        case 'goal':
-          return reach(note.name);
-        case 'allocate':
-          return onAllocate(actor, note);
-        case 'share':
-          return share(ledgers[engineOf(actor)]!, note.request, note.blocks);
-        case 'external':
-          grant(ledgers[engineOf(actor)]!, note.request, { from: note.tokenFrom, to: note.tokenTo });
-          return;
-        case 'free':
-          return onFree(actor, note);
-        case 'assign':
-          assignments.set(note.transfer, note);
-          countTurn(note.prefill);
-          if (note.decode !== note.prefill) countTurn(note.decode);
-          return;
-        case 'outcome':
-          return onOutcome(note);
-        case 'misread': {
-          const { request, layer, token, head, part, block, expected, actual } = note;
-          const cell = `layer ${layer}, token ${token}, head ${head}, ${part === 0 ? 'K' : 'V'}, block ${block}`;
-          return fail(
-            'I4',
-            place(actor, 'attention'),
-            `${name(actor)} read a wrong cell for request ${request}: ${cell} holds ${hex(actual)}, a single node has ${hex(expected)} there`,
-          );
-        }
-        case 'loaded':
-          if (!config.isLoaded(actor, note)) {
-            fail(
-              'I10',
-              place(actor, 'load report'),
-              `${name(actor)} reported the KV of request ${note.request} as loaded up to token ${note.tokenTo}, but it is not all there`,
-            );
-          }
-          return;
-        case 'died':
-          return fail(
-            'I7',
-            place(actor, note.thread),
-            `${name(actor)}: thread ${note.thread} died: ${note.cause}`,
-          );
-        case 'spin':
-          return onSpin(actor, note);
-        case 'refused':
-          return reach('message-refused');
-        case 'firstToken':
-        case 'prefixHit':
-        case 'say':
-          return;
-      }
-    },
-    sent(from, to, message) {
-      spins.delete(from);
-      if (message.kind === 'report') onReport(from, message);
-      const isPeers = topology.actors[from]!.tpRank >= 0 && topology.actors[to]!.tpRank >= 0;
-      if (isPeers && message.kind === 'peer' && isIndex(message['transfer']))
-        checkRoute(message['transfer'], from, to, message.name);
-    },
-    posted(from, batch, canLand) {
-      checkRoute(batch.transfer, from, batch.peer, batch.operation);
-      checkRequest(from, batch);
-      return checkPosted(rules, from, batch, canLand);
-    },
-    landed(from, batch, runs, passed) {
-      if (passed !== stateOf(rules, from, batch)) checkLanding(rules, from, batch, runs);
-    },
-    mistaken: (actor, effect, what) => fail('I12', place(actor, effect), `${name(actor)} ${what}`),
-    disturbed: () => {
-      calm = false;
-    },
-    engineDied: (engine) => {
-      calm = false;
-      dead.add(engine);
-      reach('rank-crashed');
-    },
-  };
+/** Grows with every change of the ledger at either side. */
+function stateOf(court: Court, from: ActorId, { peer }: PostedBatch): number {
+  return ledgerOf(court, from).changes + ledgerOf(court, peer).changes;
 }
 
-function hex(word: number): string {
-  return `0x${word.toString(16).padStart(8, '0')}`;
+function ledgerOf(court: Court, actor: ActorId): Court['ledgers'][number] {
+  return court.ledgers[engineOf(court, actor)]!;
 }

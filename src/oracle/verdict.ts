@@ -1,27 +1,16 @@
-import type { ActorId, Topology } from '../base/topology.ts';
+import type { Fields } from '../wire/machine.ts';
+import type { Breach, Where } from './breach.ts';
+import type { BreachName, InvariantId, Site } from './registry.ts';
 
-/** The invariants of docs/INVARIANTS.md. */
-export const INVARIANTS = {
-  I1: 'no block is reused while an operation that names it can still land, and none touches what it was not given',
-  I2: 'every request reaches exactly one end, in bounded time, and the client sees it',
-  I3: 'when all requests have ended every block is free and every table is empty',
-  I4: 'what D reads first is what a single node would have computed',
-  I5: 'completions are counted, and blocks freed, exactly once',
-  I6: 'every message and operation goes to the right host, DP rank and TP rank',
-  I7: 'no message, however odd, ends a thread or an engine',
-  I9: 'nothing waits without a bound',
-  I10: 'a reported success is true',
-  I12: 'what an actor asks of its engine and its NIC can be done',
-} as const;
-
-export type InvariantId = keyof typeof INVARIANTS;
-
-/** One broken invariant. `place` names the part of the system, without numbers that differ from run to run. */
-export interface Violation {
+/** One broken invariant, as data: src/report puts it into words. */
+export interface Violation extends Where {
   readonly invariant: InvariantId;
-  readonly place: string;
-  /** For people: what exactly, with ids. */
-  readonly detail: string;
+  /** The part of the system at which it shows; `role`, `machine` and `part` say whose. */
+  readonly site: Site;
+  /** Which way it broke. */
+  readonly breach: BreachName;
+  /** Requests, transfers, engines, actors, layers, blocks, cells, counts: what exactly is at fault. */
+  readonly ids: Fields;
   /** Where the code of the connector or policy stood, innermost first, when it was the one that broke. */
   readonly stack?: readonly string[];
   /** Steps taken when it was seen. */
@@ -29,14 +18,34 @@ export interface Violation {
   readonly atMicros: number;
 }
 
-/** What a violation's place calls a part of an actor. */
-export function placeOf(topology: Topology, actor: ActorId, part: string): string {
-  const { engine, tpRank } = topology.actors[actor]!;
-  if (engine < 0) return `proxy ${part}`;
-  return `${topology.engines[engine]!.role} ${tpRank < 0 ? 'scheduler' : 'rank'} ${part}`;
+/** What is seen, when, and where the guest's code stood, if it was a guest. */
+export interface Seen {
+  readonly ids: Fields;
+  readonly step: number;
+  readonly atMicros: number;
+  readonly stack: readonly string[];
 }
 
-/** Two failures are the same if the same promise broke at the same place. */
-export function sameFailure(left: Violation, right: Violation): boolean {
-  return left.invariant === right.invariant && left.place === right.place;
+export function violationOf(breach: Breach, where: Where, { ids, step, atMicros, stack }: Seen): Violation {
+  const { role, machine, part } = where;
+  // Every breach is a row of the registry: its names are those of the types.
+  const invariant = breach.invariant as InvariantId;
+  const site = breach.site as Site;
+  const name = breach.name as BreachName;
+  const seen = { invariant, site, role, machine, part, breach: name, ids, step, atMicros };
+  return stack.length === 0 ? seen : { ...seen, stack };
+}
+
+/** What makes two failures the same. */
+export type FailureKey = Pick<Violation, 'invariant' | 'site' | 'role' | 'machine' | 'part'>;
+
+/** Two failures are the same if the same promise broke at the same part of the system. */
+export function sameFailure(left: FailureKey, right: FailureKey): boolean {
+  return (
+    left.invariant === right.invariant &&
+    left.site === right.site &&
+    left.role === right.role &&
+    left.machine === right.machine &&
+    left.part === right.part
+  );
 }

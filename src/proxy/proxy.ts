@@ -221,10 +221,11 @@ function finish(
 export function proxyWaits(state: ProxyState): Wait[] {
   const waits: Wait[] = [];
   for (const flow of state.flows.values()) {
-    const wait = (engine: EngineId, leg: string): void => {
+    const wait = (engine: EngineId, leg: 'prefill' | 'decode'): void => {
       waits.push({
         who: PROXY,
-        what: `the ${leg} leg of request ${flow.request}`,
+        what: `${leg}-leg`,
+        fields: { request: flow.request },
         whom: state.topology.engines[engine]!.scheduler,
       });
     };

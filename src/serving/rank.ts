@@ -137,7 +137,7 @@ export function rankWaits(state: RankState): Wait[] {
   const waits = state.connector.waits();
   if (state.current !== null) {
     const { step, layer, phase } = state.current;
-    waits.push({ who: state.config.self, what: `step ${step}, layer ${layer} (${phase})`, whom: -1 });
+    waits.push({ who: state.config.self, what: 'forward-pass', fields: { step, layer, phase }, whom: -1 });
   }
   return waits;
 }

@@ -181,7 +181,8 @@ export function schedulerWaits(state: SchedulerState): Wait[] {
     for (const rank of spec.ranks)
       waits.push({
         who: spec.scheduler,
-        what: `the end of step ${step} (${ranksLeft} ranks left)`,
+        what: 'step-end',
+        fields: { step, ranksLeft },
         whom: rank,
       });
   }
@@ -189,14 +190,16 @@ export function schedulerWaits(state: SchedulerState): Wait[] {
     if (served.phase === 'waiting')
       waits.push({
         who: spec.scheduler,
-        what: `free blocks for request ${served.request}`,
+        what: 'free-blocks',
+        fields: { request: served.request },
         whom: spec.scheduler,
       });
     if (served.phase === 'running' || allReported(state, served)) continue;
     if (served.phase === 'loading' || served.blocks.length > 0) {
       spec.ranks.forEach((rank, tpRank) => {
         if ((served.reported >> tpRank) & 1) return;
-        waits.push({ who: spec.scheduler, what: `the report of request ${served.request}`, whom: rank });
+        const fields = { request: served.request };
+        waits.push({ who: spec.scheduler, what: 'report', fields, whom: rank });
       });
     }
   }

@@ -1,7 +1,7 @@
 import { greatest } from '../base/lists.ts';
 import { type ActorId, PROXY } from '../base/topology.ts';
-import { placeOf } from '../oracle/verdict.ts';
-import { placeOfHang, showChain, waitChain } from '../oracle/waits-for.ts';
+import type { EndlessRun, PoolEnd } from '../oracle/invariant.ts';
+import { waitChain } from '../oracle/waits-for.ts';
 import type { RunRecord } from '../record/record.ts';
 import type { Wait } from '../wire/machine.ts';
 import type { Cluster } from './cluster.ts';
@@ -13,51 +13,27 @@ import type { RunResult } from './run-spec.ts';
 
 /** Nothing is left to happen: every request must have ended and every table must be empty. */
 export function judgeEnd(core: Core, cluster: Cluster, nic: NicSide): void {
-  const { unfinished } = core.judge;
-  if (unfinished.size > 0) {
-    const place = placeOfHang(waitChain(allWaits(core, cluster), PROXY), core.topology);
-    return core.fail(
-      'I2',
-      place,
-      `nothing is left to happen and request ${[...unfinished].join(' ')} has no end`,
-    );
-  }
-  for (const { engine, role, scheduler, ranks } of core.topology.engines) {
-    if (core.isDead(scheduler)) continue;
-    judgePool(core, cluster, engine);
-    const { connector } = cluster.schedulers.get(scheduler)!;
-    judgeCensus(core, scheduler, `${role} scheduler tables`, connector.census());
-    for (const rank of ranks)
-      judgeCensus(core, rank, `${role} rank tables`, cluster.ranks.get(rank)!.connector.census());
-  }
-  for (const { actor, slots, batches } of nic.left()) {
-    if (core.isDead(actor)) continue;
-    const name = nameOf(core, actor);
-    if (slots !== 0)
-      core.fail('I3', 'send queue', `${slots} send-queue slots of ${name} are still taken at the end`);
-    if (batches !== 0) core.fail('I3', 'batches', `${batches} batches of ${name} have no end`);
-  }
+  core.judge.ended({
+    waits: () => allWaits(core, cluster),
+    pools: () => poolsOf(core, cluster),
+    tables(tell) {
+      for (const { scheduler, ranks } of core.topology.engines) {
+        if (core.isDead(scheduler)) continue;
+        tell(scheduler, cluster.schedulers.get(scheduler)!.connector.census());
+        for (const rank of ranks) tell(rank, cluster.ranks.get(rank)!.connector.census());
+      }
+    },
+    queues: () => nic.left().filter(({ actor }) => !core.isDead(actor)),
+  });
 }
 
-function judgePool(core: Core, cluster: Cluster, engine: number): void {
-  const { scheduler, role } = core.topology.engines[engine]!;
-  const { pool, requests } = cluster.schedulers.get(scheduler)!;
-  if (pool.freeCount === pool.total) return;
-  const free = `${nameOf(core, scheduler)} has ${pool.freeCount} of ${pool.total} blocks free at the end`;
-  core.fail(
-    'I3',
-    `${role} blocks`,
-    `${free}; requests ${[...requests.keys()].join(' ')} are still in its table`,
-  );
-}
-
-function judgeCensus(core: Core, actor: number, place: string, left: number): void {
-  if (left !== 0)
-    core.fail('I3', place, `${nameOf(core, actor)}'s connector still remembers ${left} things at the end`);
-}
-
-function nameOf(core: Core, actor: number): string {
-  return core.topology.actors[actor]!.name;
+function poolsOf(core: Core, cluster: Cluster): PoolEnd[] {
+  const alive = core.topology.engines.filter(({ scheduler }) => !core.isDead(scheduler));
+  return alive.map(({ engine, scheduler }) => {
+    const { pool, requests } = cluster.schedulers.get(scheduler)!;
+    const { freeCount: free, total } = pool;
+    return { engine, scheduler, free, total, requests: [...requests.keys()] };
+  });
 }
 
 function allWaits(core: Core, cluster: Cluster): Wait[] {
@@ -67,7 +43,7 @@ function allWaits(core: Core, cluster: Cluster): Wait[] {
 
 export const HAPPENINGS = Object.keys(HAPPENING).length;
 
-/** What an endless run is made of, as the place of the violation says it. */
+/** What an endless run is made of, as the part of the violation says it. */
 const KINDS: { readonly [K in HappeningKind]: string } = Object.fromEntries(
   Object.entries(HAPPENING).map(([name, kind]) => [kind, name]),
 ) as { readonly [K in HappeningKind]: string };
@@ -77,19 +53,20 @@ export function judgeLength(core: Core, busy: Uint32Array, guests: ReadonlyMap<A
   const { step, now, spec, judge } = core;
   const isLong = step >= spec.stepsMax;
   if (!isLong && (now <= spec.microsMax || judge.unfinished.size === 0)) return;
-  const what = isLong
-    ? `no end after ${step} steps`
-    : `requests ${[...judge.unfinished].join(' ')} have no end after ${now} us`;
-  const stuck = longestAgain(guests);
-  if (stuck?.again != null) {
-    const { hook, since, turns } = stuck.again;
-    const text = `${stuck.actorName}: ${hook} of ${stuck.who} has answered 'again' ${turns} times in a row since ${since} us, and the forward pass stands still: ${what}`;
-    return core.fail('I9', placeOf(core.topology, stuck.actor, hook), text);
-  }
   const at = busy.indexOf(greatest(busy, 0));
   const [actor, kind] = [Math.trunc(at / HAPPENINGS), (at % HAPPENINGS) as HappeningKind];
-  const share = `${busy[at]} of them are of ${nameOf(core, actor)}, of the kind "${KINDS[kind]}"`;
-  core.fail('I9', placeOf(core.topology, actor, KINDS[kind]), `${what}; ${share}`);
+  judge.endless({
+    why: isLong ? 'steps' : 'time',
+    steps: step,
+    atMicros: now,
+    again: againOf(longestAgain(guests)),
+    busiest: { actor, event: KINDS[kind], count: busy[at]! },
+  });
+}
+
+function againOf(guest: Guest | null): EndlessRun['again'] {
+  if (guest === null || guest.again === null) return null;
+  return { actor: guest.actor, guest: guest.who, ...guest.again };
 }
 
 /** The rank whose hook has answered `again` most often in a row; the first of equals. */
@@ -107,22 +84,23 @@ export function resultOf(core: Core, cluster: Cluster | null): RunResult {
     atMicros: core.now,
     digest: core.digest(),
     violation: core.violation,
-    waits: cluster === null ? [] : showWaits(core, cluster),
+    waits: cluster === null ? [] : waitsOf(core, cluster),
     goals: cluster === null ? new Map() : core.judge.goals,
     blocksLeft: cluster === null ? 0 : countBlocksLeft(core, cluster),
     record: recordOf(core),
   };
 }
 
-/** Who waits for whom, in words, when a run hangs or spins. */
-function showWaits(core: Core, cluster: Cluster): string[] {
+/** Who waits for whom, when a run hangs or spins. */
+function waitsOf(core: Core, cluster: Cluster): Wait[] {
   const invariant = core.violation?.invariant;
   if (invariant !== 'I2' && invariant !== 'I9') return [];
   try {
-    return showChain(waitChain(allWaits(core, cluster), PROXY), core.topology);
+    return waitChain(allWaits(core, cluster), PROXY);
   } catch (error) {
     if (!(error instanceof GuestFault)) throw error;
-    return ['what they wait for cannot be told: a connector broke when it was asked'];
+    // A connector broke when it was asked.
+    return [{ who: PROXY, what: 'what-a-broken-connector-does-not-tell', fields: {}, whom: -1 }];
   }
 }
 

@@ -1,10 +1,12 @@
 import { mix } from '../base/mix.ts';
 import type { ActorId, EngineId, Topology } from '../base/topology.ts';
+import { type Breach, type Where, whereOfActor } from '../oracle/breach.ts';
 import type { Judge } from '../oracle/judge.ts';
-import type { InvariantId, Violation } from '../oracle/verdict.ts';
-import type { Input } from '../wire/machine.ts';
+import { type Violation, violationOf } from '../oracle/verdict.ts';
+import type { Effect, Fields, Input } from '../wire/machine.ts';
 import type { PeerForms } from '../wire/peer-codec.ts';
 import { pickDelay } from './draws.ts';
+import type { Mistake } from './effect-border.ts';
 import { createReadySet, type Happening, type HappeningKind } from './ready-set.ts';
 import { Recorder } from './recorder.ts';
 import type { RunSpec } from './run-spec.ts';
@@ -94,9 +96,14 @@ export class Core {
   }
 
   /** The first broken promise ends the run. */
-  fail(invariant: InvariantId, place: string, detail: string, stack?: readonly string[]): void {
-    const seen = { invariant, place, detail, step: this.step, atMicros: this.now };
-    this.violation ??= stack === undefined || stack.length === 0 ? seen : { ...seen, stack };
+  fail(breach: Breach, where: Where, ids: Fields, stack: readonly string[] = []): void {
+    const { step, now: atMicros } = this;
+    this.violation ??= violationOf(breach, where, { ids, step, atMicros, stack });
+  }
+
+  /** An actor asks its engine or its NIC for what cannot be done. */
+  refuse(actor: ActorId, kind: Effect['kind'], { breach, ids }: Mistake): void {
+    this.fail(breach, whereOfActor(this.topology, actor, kind), { actor, effect: kind, ...ids });
   }
 
   /** Marks an engine as dead; false when it was dead already. */

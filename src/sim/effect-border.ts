@@ -1,11 +1,14 @@
+import { describeValue } from '../base/thrown.ts';
 import type { ActorId } from '../base/topology.ts';
+import type { Breach } from '../oracle/breach.ts';
 import type { CacheMap } from '../oracle/cache-map.ts';
-import type { Effect, PostedBatch } from '../wire/machine.ts';
+import { IMPOSSIBLE } from '../oracle/invariants/i12-possible-request.ts';
+import type { Effect, Fields, PostedBatch } from '../wire/machine.ts';
 import type { RunSpec } from './run-spec.ts';
 
 /**
  * What comes out of a machine is input to the world: a connector that asks for what cannot be done is told on, by the name of
- * who asked, and the effect is not performed. Each check gives words that go on from that name, or null.
+ * who asked, and the effect is not performed. Each check gives what is wrong, or null.
  */
 
 export interface Border {
@@ -13,53 +16,60 @@ export interface Border {
   readonly cacheOf: (actor: ActorId) => CacheMap | undefined;
 }
 
+/** What is wrong with an effect: which way, and with which numbers. Who asked, and for what kind of effect, is told with it. */
+export interface Mistake {
+  readonly breach: Breach;
+  readonly ids: Fields;
+}
+
 type Check<K extends Effect['kind']> = (
   effect: Extract<Effect, { kind: K }>,
   actor: ActorId,
   border: Border,
-) => string | null;
+) => Mistake | null;
 
 /** Timers' kinds share a number with their objects. */
 const TIMERS = 16;
 
 const CHECKS: { readonly [K in Effect['kind']]: Check<K> } = {
   send: ({ to, message }, _, { spec }) => {
-    if (spec.setup.topology.actors[to] === undefined) return `sends to actor ${to}, who does not exist`;
-    return isObject(message) ? null : `sends ${String(message)}, which is no message`;
+    if (spec.setup.topology.actors[to] === undefined) return wrong('sends-to-nobody', { to });
+    return isObject(message) ? null : wrong('sends-no-message', { value: message });
   },
   arm: (effect) => {
     const { earliest, latest } = effect;
     const isSpan = Number.isFinite(earliest) && Number.isFinite(latest) && earliest <= latest;
-    return wrongTimer('arms', effect) ?? (isSpan ? null : `arms a timer for [${earliest}, ${latest}]`);
+    return wrongTimer(effect) ?? (isSpan ? null : wrong('odd-time', { earliest, latest }));
   },
-  stop: (effect) => wrongTimer('stops', effect),
+  stop: wrongTimer,
   turn: ({ thread, delayMicros }) =>
-    isWhole(thread) && isDelay(delayMicros)
-      ? null
-      : `asks for a turn of thread ${thread} in ${delayMicros} us`,
+    isWhole(thread) && isDelay(delayMicros) ? null : wrong('odd-turn', { thread, delayMicros }),
   join: ({ phase, delayMicros }) =>
-    isWhole(phase) && isDelay(delayMicros) ? null : `joins phase ${phase} for ${delayMicros} us`,
-  connect: ({ peer, epoch }, actor, border) =>
-    wrongPeer('connects to', actor, peer, border) ??
-    (isWhole(epoch) ? null : `connects to actor ${peer} in epoch ${epoch}, which is not a whole number`),
-  fence: ({ peer, epoch }, actor, border) =>
-    wrongPeer('fences', actor, peer, border) ??
-    (isWhole(epoch) ? null : `fences actor ${peer} with epoch ${epoch}, which is not a whole number`),
-  reset: ({ peer }, actor, border) => wrongPeer('resets its queue pairs towards', actor, peer, border),
-  post: ({ batch }, actor, border) => {
-    const wrong = isObject(batch) ? wrongBatch(batch, actor, border) : 'is none';
-    return wrong === null ? null : `posts a batch that ${wrong}`;
-  },
+    isWhole(phase) && isDelay(delayMicros) ? null : wrong('odd-join', { phase, delayMicros }),
+  connect: wrongLink,
+  fence: wrongLink,
+  reset: ({ peer }, actor, border) => wrongPeer(actor, peer, border),
+  post: ({ batch }, actor, border) =>
+    isObject(batch) ? wrongBatch(batch, actor, border) : wrong('posts-no-batch', {}),
   note: () => null,
 };
 
-/** What is wrong with an effect of an actor, in words that go on from the actor's name; null when nothing is. */
-export function mistakeIn(effect: Effect, actor: ActorId, border: Border): string | null {
+/** What is wrong with an effect of an actor; null when nothing is. */
+export function mistakeIn(effect: Effect, actor: ActorId, border: Border): Mistake | null {
   // The table's type says that each check gets its own kind; the compiler cannot follow that through the index.
   const check = CHECKS[effect.kind] as Check<Effect['kind']> | undefined;
-  return check === undefined
-    ? `asks for ${String(effect.kind)}, which is no effect`
-    : check(effect, actor, border);
+  return check === undefined ? wrong('no-effect', { value: effect.kind }) : check(effect, actor, border);
+}
+
+/** What a machine gave may be anything: a number stays one, all else is described. */
+function wrong(name: keyof typeof IMPOSSIBLE, values: Readonly<Record<string, unknown>>): Mistake {
+  const told = Object.entries(values).map(([key, value]) => [key, toldOf(value)]);
+  return { breach: IMPOSSIBLE[name], ids: Object.fromEntries(told) as Fields };
+}
+
+function toldOf(value: unknown): number | string {
+  if (typeof value === 'number') return Number.isFinite(value) ? value : String(value);
+  return typeof value === 'string' ? value : describeValue(value);
 }
 
 function isObject(value: unknown): value is object {
@@ -74,39 +84,43 @@ function isDelay(value: number): boolean {
   return Number.isFinite(value) && value >= 0;
 }
 
-function wrongTimer(
-  verb: string,
-  { timer, object }: { readonly timer: number; readonly object: number },
-): string | null {
-  return isWhole(timer) && timer < TIMERS && isWhole(object)
-    ? null
-    : `${verb} timer ${timer} for object ${object}`;
+function wrongTimer({ timer, object }: { readonly timer: number; readonly object: number }): Mistake | null {
+  return isWhole(timer) && timer < TIMERS && isWhole(object) ? null : wrong('odd-timer', { timer, object });
+}
+
+function wrongLink(
+  { peer, epoch }: { readonly peer: ActorId; readonly epoch: number },
+  actor: ActorId,
+  border: Border,
+): Mistake | null {
+  return wrongPeer(actor, peer, border) ?? (isWhole(epoch) ? null : wrong('odd-epoch', { peer, epoch }));
 }
 
 /** Only a rank has a NIC, and its peers are the ranks of other engines. */
-function wrongPeer(verb: string, actor: ActorId, peer: ActorId, { spec }: Border): string | null {
+function wrongPeer(actor: ActorId, peer: ActorId, { spec }: Border): Mistake | null {
   const { actors } = spec.setup.topology;
   const [own, other] = [actors[actor]!, actors[peer]];
-  if (own.tpRank < 0) return `${verb} actor ${peer}, but is no rank and has no NIC`;
-  if (other === undefined) return `${verb} actor ${peer}, who does not exist`;
-  if (other.tpRank < 0) return `${verb} ${other.name}, which is no rank and has no NIC`;
-  return other.engine === own.engine ? `${verb} ${other.name}, which is of its own engine` : null;
+  if (own.tpRank < 0) return wrong('has-no-nic', { peer });
+  if (other === undefined) return wrong('peer-unknown', { peer });
+  if (other.tpRank < 0) return wrong('peer-has-no-nic', { peer });
+  return other.engine === own.engine ? wrong('peer-of-own-engine', { peer }) : null;
 }
 
 const NUMBERS = ['tag', 'transfer', 'request', 'layer', 'part'] as const;
 
-function wrongBatch(batch: PostedBatch, actor: ActorId, border: Border): string | null {
+function wrongBatch(batch: PostedBatch, actor: ActorId, border: Border): Mistake | null {
   const { setup, limits } = border.spec;
   const { peer, queuePair, operation, layer, request } = batch;
-  const peerIsWrong = wrongPeer('goes to', actor, peer, border);
+  const peerIsWrong = wrongPeer(actor, peer, border);
   if (peerIsWrong !== null) return peerIsWrong;
-  const odd = NUMBERS.find((name) => !isWhole(batch[name]));
-  if (odd !== undefined) return `has ${odd} ${batch[odd]}, which is not a whole number`;
-  if (operation !== 'read' && operation !== 'write') return `is a ${operation}, neither read nor write`;
+  const field = NUMBERS.find((name) => !isWhole(batch[name]));
+  if (field !== undefined) return wrong('batch-odd-number', { field, value: batch[field] });
+  if (operation !== 'read' && operation !== 'write') return wrong('batch-odd-operation', { operation });
   if (!isWhole(queuePair) || queuePair >= setup.queuePairs)
-    return `is for queue pair ${queuePair} of ${setup.queuePairs}`;
-  if (layer >= setup.layers) return `is of layer ${layer} of ${setup.layers}`;
-  if (request >= setup.requests.length) return `is of request ${request} of ${setup.requests.length}`;
+    return wrong('batch-no-queue-pair', { queuePair, count: setup.queuePairs });
+  if (layer >= setup.layers) return wrong('batch-no-layer', { layer, count: setup.layers });
+  if (request >= setup.requests.length)
+    return wrong('batch-no-request', { request, count: setup.requests.length });
   const own = border.cacheOf(actor)!;
   const other = border.cacheOf(peer)!;
   return (
@@ -116,26 +130,24 @@ function wrongBatch(batch: PostedBatch, actor: ActorId, border: Border): string 
   );
 }
 
-function wrongBlocks(side: string, blocks: unknown, count: number): string | null {
-  if (!Array.isArray(blocks)) return `has no list of ${side} blocks`;
+function wrongBlocks(side: string, blocks: unknown, count: number): Mistake | null {
+  if (!Array.isArray(blocks)) return wrong('batch-no-block-list', { side });
   for (const block of blocks)
-    if (!isWhole(block) || block >= count) return `names ${side} block ${block} of ${count}`;
+    if (!isWhole(block) || block >= count) return wrong('batch-no-block', { side, block, count });
   return null;
 }
 
 const RUN_NUMBERS = 3;
 
-function wrongRuns(runs: unknown, localBytes: number, remoteBytes: number): string | null {
-  if (!Array.isArray(runs) || runs.length === 0) return 'has no runs';
-  if (runs.length % RUN_NUMBERS !== 0) return `has ${runs.length} numbers as its runs, not three for each`;
+function wrongRuns(runs: unknown, localBytes: number, remoteBytes: number): Mistake | null {
+  if (!Array.isArray(runs) || runs.length === 0) return wrong('batch-no-runs', {});
+  if (runs.length % RUN_NUMBERS !== 0) return wrong('batch-odd-runs', { count: runs.length });
   for (let at = 0; at < runs.length; at += RUN_NUMBERS) {
     const [local, remote, bytes]: unknown[] = [runs[at], runs[at + 1], runs[at + 2]];
     const isSound = isWhole(local) && isWhole(remote) && isWhole(bytes);
     if (isSound && local + bytes <= localBytes && remote + bytes <= remoteBytes) continue;
-    const run = `run ${at / RUN_NUMBERS} of ${bytes} bytes from local offset ${local} to remote offset ${remote}`;
-    return isSound
-      ? `leaves a region: ${run}, the regions have ${localBytes} and ${remoteBytes} bytes`
-      : `is not counted in bytes: ${run}`;
+    const ids = { run: at / RUN_NUMBERS, bytes, local, remote, localBytes, remoteBytes };
+    return wrong(isSound ? 'batch-leaves-region' : 'batch-odd-run', ids);
   }
   return null;
 }

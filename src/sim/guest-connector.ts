@@ -13,6 +13,7 @@ import type {
 import type { Wait } from '../wire/machine.ts';
 import { enterGuest, type Fault, type Guest, guestEmit, mustReturn, type Rule } from './guest.ts';
 import { checkEffect, type EffectBounds } from './guest-effects.ts';
+import { FIELDS_RULE, isFields, isName, NAME_RULE } from './guest-facts.ts';
 
 /** The connector under attack, each of its hooks behind the border. */
 
@@ -24,9 +25,8 @@ export interface GuestHost {
   readonly tell: (fault: Fault) => void;
 }
 
-export function newGuest({ bounds, guests, tell }: GuestHost, actor: ActorId, who: string): Guest {
-  const actorName = bounds.topology.actors[actor]!.name;
-  const guest: Guest = { actor, actorName, who, tell, hook: '', effects: 0, again: null };
+export function newGuest({ guests, tell }: GuestHost, actor: ActorId, who: string): Guest {
+  const guest: Guest = { actor, who, tell, hook: '', effects: 0, again: null };
   if (actor !== PROXY) guests.set(actor, guest);
   return guest;
 }
@@ -84,11 +84,14 @@ const WORKER_HOOKS = (bounds: EffectBounds): { readonly [K in keyof ConnectorWor
   waits: {
     holds(value) {
       const { actors } = bounds.topology;
-      const isWait = ({ who, what, whom }: Wait): boolean =>
-        actors[who] !== undefined && typeof what === 'string' && (whom < 0 || actors[whom] !== undefined);
+      const isWait = ({ who, what, fields, whom }: Wait): boolean =>
+        actors[who] !== undefined &&
+        isName(what) &&
+        isFields(fields) &&
+        (whom < 0 || actors[whom] !== undefined);
       return Array.isArray(value) && value.every(isWait);
     },
-    must: 'a list of { who, what, whom }, actors and a text',
+    must: `a list of { who, what, fields, whom }: actors, ${NAME_RULE}, and ${FIELDS_RULE}`,
   },
 });
 

@@ -1,11 +1,13 @@
 import { isIndex } from '../base/checks.ts';
 import { describeThrown, describeValue } from '../base/thrown.ts';
 import type { ActorId, Topology } from '../base/topology.ts';
-import type { InvariantId } from '../oracle/verdict.ts';
-import type { Effect, Note } from '../wire/machine.ts';
+import { I10 } from '../oracle/invariants/i10-honest-report.ts';
+import { IMPOSSIBLE, NOT_FOR_GUESTS } from '../oracle/invariants/i12-possible-request.ts';
+import type { Effect, Fields, Note } from '../wire/machine.ts';
 import type { Message } from '../wire/messages.ts';
 import { isMessageName, type PeerForms } from '../wire/peer-codec.ts';
 import { oddityOfPlain } from '../wire/plain.ts';
+import type { Mistake } from './effect-border.ts';
 import { blameEffect, type Guest } from './guest.ts';
 
 /**
@@ -23,12 +25,7 @@ export interface EffectBounds {
   /** The connector's own coverage points. */
   readonly goals: readonly string[];
   /** What is wrong with an effect, whoever asks for it; null when nothing is. */
-  readonly mistakeIn: (effect: Effect, actor: ActorId) => string | null;
-}
-
-interface Mistake {
-  readonly invariant: InvariantId;
-  readonly what: string;
+  readonly mistakeIn: (effect: Effect, actor: ActorId) => Mistake | null;
 }
 
 /** The notes of a connector; all others are facts that only the engine or the proxy can know. */
@@ -71,9 +68,9 @@ export function checkEffect(guest: Guest, effect: Effect, bounds: EffectBounds):
     mistake = mistakeOf(guest, effect, bounds);
   } catch {
     // What cannot even be read: a getter that throws, a proxy.
-    mistake = odd(`asks for what cannot be read: ${describeValue(effect)}`);
+    mistake = odd('unreadable', { value: describeValue(effect) });
   }
-  if (mistake !== null) return blameEffect(guest, kindOf(effect), mistake.invariant, mistake.what);
+  if (mistake !== null) return blameEffect(guest, kindOf(effect), mistake);
   return effect.kind === 'note' && effect.note.kind === 'say' ? safeSay(effect.note.text) : effect;
 }
 
@@ -86,16 +83,14 @@ function kindOf(effect: Effect): string {
 }
 
 function mistakeOf(guest: Guest, effect: Effect, bounds: EffectBounds): Mistake | null {
-  if (typeof effect !== 'object' || effect === null)
-    return odd(`asks for ${describeValue(effect)}, which is no effect`);
-  if (!Object.hasOwn(KINDS, effect.kind)) return odd(`asks for ${String(effect.kind)}, which is no effect`);
+  if (typeof effect !== 'object' || effect === null) return noEffect(effect);
+  if (!Object.hasOwn(KINDS, effect.kind)) return noEffect(effect.kind);
   if (bounds.topology.actors[guest.actor]!.tpRank < 0 && !KINDS[effect.kind])
-    return odd(`asks for the effect ${effect.kind}; the scheduler side may send and note, no more`);
+    return odd('not-of-scheduler-side', { effect: effect.kind });
   const mistake = bounds.mistakeIn(effect, guest.actor);
-  if (mistake !== null) return odd(mistake);
-  if (effect.kind === 'join') return odd('joins the ranks of its engine, which is for the engine to do');
-  if (effect.kind === 'turn' && effect.thread === 0)
-    return odd("asks for a turn of thread 0, which is the engine's; threads of a connector count from 1");
+  if (mistake !== null) return mistake;
+  if (effect.kind === 'join') return odd('joins-ranks', {});
+  if (effect.kind === 'turn' && effect.thread === 0) return odd('turn-of-engine', {});
   if (effect.kind === 'send') return mistakeInMessage(effect.message, bounds.forms);
   return effect.kind === 'note' ? mistakeInNote(effect.note, bounds) : null;
 }
@@ -104,21 +99,19 @@ function mistakeOf(guest: Guest, effect: Effect, bounds: EffectBounds): Mistake 
 function mistakeInMessage(message: Message, forms: PeerForms | null): Mistake | null {
   if (message.kind === 'bytes' && isBytes(message)) return null;
   const name: unknown = message.kind === 'peer' ? message.name : null;
-  if (!isMessageName(name)) return odd(`sends what is no message between peers: ${describeValue(message)}`);
+  if (!isMessageName(name)) return odd('not-between-peers', { value: describeValue(message) });
   if (forms !== null && !Object.hasOwn(forms, name))
-    return odd(
-      `sends ${JSON.stringify(name)}, which is not among its messages: ${Object.keys(forms).join(', ')}`,
-    );
-  const what = oddityOfPlain(message);
-  return what === '' ? null : odd(`sends ${JSON.stringify(name)}, which ${what}`);
+    return odd('message-without-form', { message: name, forms: Object.keys(forms).join(', ') });
+  const oddity = oddityOfPlain(message);
+  return oddity === '' ? null : odd('message-not-plain', { message: name, oddity });
 }
 
 function mistakeInNote(note: Note, bounds: EffectBounds): Mistake | null {
   const check = Object.hasOwn(NOTES, note.kind) ? NOTES[note.kind] : undefined;
-  if (check === undefined) return odd(`makes a note that is not for a connector: ${describeValue(note)}`);
+  if (check === undefined) return odd('note-of-engine', { value: describeValue(note) });
   if (check(note as never, bounds)) return null;
-  const what = `makes an odd note: ${describeValue(note)}`;
-  return note.kind === 'loaded' ? { invariant: 'I10', what } : odd(what);
+  if (note.kind !== 'loaded') return odd('odd-note', { value: describeValue(note) });
+  return { breach: I10.breaches['loaded-what-is-not'], ids: { note: describeValue(note) } };
 }
 
 /** The text is made while the world writes the step down, where nothing may break. */
@@ -133,8 +126,13 @@ function safeSay(text: () => string): Effect {
   return { kind: 'note', note: { kind: 'say', text: told } };
 }
 
-function odd(what: string): Mistake {
-  return { invariant: 'I12', what };
+function odd(name: keyof typeof NOT_FOR_GUESTS, ids: Fields): Mistake {
+  return { breach: NOT_FOR_GUESTS[name], ids };
+}
+
+function noEffect(asked: unknown): Mistake {
+  const value = typeof asked === 'string' ? asked : describeValue(asked);
+  return { breach: IMPOSSIBLE['no-effect'], ids: { value } };
 }
 
 function isBytes(message: object): boolean {

@@ -1,6 +1,8 @@
 import { isIndex } from '../base/checks.ts';
 import { describeValue } from '../base/thrown.ts';
 import { type EngineSpec, PROXY, type Role, type Topology } from '../base/topology.ts';
+import { I6 } from '../oracle/invariants/i6-routing.ts';
+import { I10 } from '../oracle/invariants/i10-honest-report.ts';
 import type { ChoicePolicy, ChoiceState } from '../proxy/choose.ts';
 import { blame, enterGuest, type Guest } from './guest.ts';
 import { type GuestHost, newGuest } from './guest-connector.ts';
@@ -38,26 +40,16 @@ function engineOf(guest: Guest, topology: Topology, { chosen, down, role }: Choi
   const up = topology.engines.filter((spec) => spec.role === role && !down.has(spec.engine));
   if (chosen === null) {
     if (down.size > 0 || up.length === 0) return null;
-    return blame(guest, 'I10', `chose no ${role} engine although all ${up.length} are up`, null);
+    return blame(guest, I10.breaches['chose-none'], { role, count: up.length }, null);
   }
   const id = idOf(chosen);
   const spec = isIndex(id) ? topology.engines[id] : undefined;
   if (spec === undefined)
-    return blame(
-      guest,
-      'I6',
-      `returned ${describeValue(chosen)} instead of a ${role} engine, or null when none is up`,
-      null,
-    );
+    return blame(guest, I6.breaches['chose-no-engine'], { value: describeValue(chosen), role }, null);
+  const { engine } = spec;
   if (spec.role !== role)
-    return blame(
-      guest,
-      'I6',
-      `chose engine ${id} of role ${spec.role} where a ${role} engine is wanted`,
-      null,
-    );
-  if (down.has(spec.engine))
-    return blame(guest, 'I6', `chose ${role} engine ${id}, which it was told is down`, null);
+    return blame(guest, I6.breaches['chose-wrong-role'], { engine, chosenRole: spec.role, role }, null);
+  if (down.has(engine)) return blame(guest, I6.breaches['chose-engine-down'], { role, engine }, null);
   return spec;
 }
 

@@ -1,8 +1,11 @@
 import { BrokenBelief } from '../base/failure.ts';
 import { describeThrown, describeValue, type GuestCode, guestFrames, stackHead } from '../base/thrown.ts';
 import type { ActorId } from '../base/topology.ts';
-import type { InvariantId } from '../oracle/verdict.ts';
-import type { Effect, Emit } from '../wire/machine.ts';
+import type { Breach } from '../oracle/breach.ts';
+import { I7 } from '../oracle/invariants/i7-odd-message.ts';
+import { I9 } from '../oracle/invariants/i9-bounded-wait.ts';
+import type { Effect, Emit, Fields } from '../wire/machine.ts';
+import type { Mistake } from './effect-border.ts';
 
 /**
  * The border between the world and a guest: the connector and the policy under attack. Whatever a guest throws, returns or
@@ -12,10 +15,10 @@ import type { Effect, Emit } from '../wire/machine.ts';
 /** What a guest did wrong. */
 export interface Fault {
   readonly actor: ActorId;
-  readonly invariant: InvariantId;
-  /** The hook or thread. */
+  readonly breach: Breach;
+  /** The hook, the thread, or the kind of effect. */
   readonly part: string;
-  readonly detail: string;
+  readonly ids: Fields;
   /** Where its code stood, innermost first. */
   readonly stack: readonly string[];
 }
@@ -27,8 +30,7 @@ export class GuestFault extends Error {
 
 export interface Guest {
   readonly actor: ActorId;
-  /** Its actor's name and its own, for people: `P0.r0: saveKvLayer of connector "mine"`. */
-  readonly actorName: string;
+  /** Its own name: `connector "mine"`. */
   readonly who: string;
   readonly tell: (fault: Fault) => void;
   /** The hook that it is in. */
@@ -72,7 +74,7 @@ export function enterGuest(guest: Guest, owner: object, hook: string, args: read
     blameThrown(guest, thrown);
   }
   const odd = oddKindOf(value);
-  if (odd !== null) blame(guest, 'I7', `returned ${odd}; hooks are plain functions and answer at once`, null);
+  if (odd !== null) blame(guest, I7.breaches['returned-no-answer'], { value: odd }, null);
   return value;
 }
 
@@ -84,47 +86,37 @@ export function mustReturn(guest: Guest, rule: Rule, value: unknown, args: reado
   } catch {
     // A getter of what the guest made may throw.
   }
-  if (!holds) blame(guest, 'I7', `returned ${describeValue(value)}; it must return ${rule.must}`, null);
+  const { must } = rule;
+  if (!holds) blame(guest, I7.breaches['returned-wrong'], { value: describeValue(value), must }, null);
 }
 
 /**
- * @throws GuestFault which names the guest, its hook and the place in its code. By default that is where it asked for an
+ * @throws GuestFault once it has told of the guest, its hook and the place in its code. By default that is where it asked for an
  * effect; what it returned has no place.
  */
-export function blame(
-  guest: Guest,
-  invariant: InvariantId,
-  what: string,
-  thrown: unknown = new Error(),
-): never {
-  const { actor, actorName, who, hook } = guest;
-  const stack = guestFrames(thrown, GUEST_CODE);
-  const at = stack.length === 0 ? '' : `, at ${stack[0]}`;
-  guest.tell({ actor, invariant, part: hook, detail: `${actorName}: ${hook} of ${who} ${what}${at}`, stack });
-  throw new GuestFault(what);
+export function blame(guest: Guest, breach: Breach, ids: Fields, thrown: unknown = new Error()): never {
+  return tell(guest, { breach, part: guest.hook, ids, stack: guestFrames(thrown, GUEST_CODE) });
 }
 
 /** As {@link blame}, of an effect that was asked for: its kind is the part, as with the border of all machines. */
-export function blameEffect(guest: Guest, kind: string, invariant: InvariantId, what: string): never {
-  const { actor, actorName, who, hook } = guest;
+export function blameEffect(guest: Guest, effect: string, { breach, ids }: Mistake): never {
   const stack = guestFrames(new Error(), GUEST_CODE);
-  const at = stack.length === 0 ? '' : `, at ${stack[0]}`;
-  const detail = `${actorName} ${what} (in ${hook} of ${who}${at})`;
-  guest.tell({ actor, invariant, part: kind, detail, stack });
-  throw new GuestFault(what);
+  return tell(guest, { breach, part: effect, ids: { effect, ...ids }, stack });
 }
 
 /** A connector that has threads may say which of them died. */
 function blameThrown(guest: Guest, thrown: unknown): never {
   const thread = threadOf(thrown);
-  if (thread === null) {
-    const what = describeThrown(thrown);
-    return blame(guest, 'I7', `threw ${what}`, thrown);
-  }
-  const { actor, actorName } = guest;
-  const detail = `${actorName}: thread ${thread} died: ${(thrown as Error).message}`;
-  guest.tell({ actor, invariant: 'I7', part: thread, detail, stack: guestFrames(thrown, GUEST_CODE) });
-  throw new GuestFault(detail);
+  if (thread === null) return blame(guest, I7.breaches.threw, { thrown: describeThrown(thrown) }, thrown);
+  const ids = { thread, thrown: (thrown as Error).message };
+  const stack = guestFrames(thrown, GUEST_CODE);
+  return tell(guest, { breach: I7.breaches['thread-died'], part: thread, ids, stack });
+}
+
+function tell(guest: Guest, fault: Omit<Fault, 'actor'>): never {
+  const { actor, who, hook } = guest;
+  guest.tell({ ...fault, actor, ids: { hook, guest: who, ...fault.ids } });
+  throw new GuestFault(fault.breach.name);
 }
 
 function threadOf(thrown: unknown): string | null {
@@ -172,7 +164,7 @@ export function guestEmit(
     known = emit;
     through = (effect) => {
       if (++guest.effects > EFFECTS_MAX)
-        blame(guest, 'I9', `has asked for ${guest.effects} effects in one call, and goes on`);
+        blame(guest, I9.breaches['effects-without-end'], { count: guest.effects });
       emit(check(guest, effect));
     };
     return through;

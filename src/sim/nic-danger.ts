@@ -4,7 +4,7 @@ import type { WorkRequest } from '../io/submission.ts';
 import { areKeysGood, canLand } from '../io/verbs-land.ts';
 import type { VerbsSim } from '../io/verbs-sim.ts';
 import { type CacheMap, eachUnit } from '../oracle/cache-map.ts';
-import type { Danger } from '../oracle/judge.ts';
+import type { Danger } from '../oracle/court.ts';
 import type { Core } from './core.ts';
 import { isPosting, type OpenBatch } from './nic-batches.ts';
 import type { RankEngine } from './nic-engines.ts';

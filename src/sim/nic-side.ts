@@ -18,6 +18,7 @@ import {
   verbsOf,
 } from '../io/verbs-sim.ts';
 import type { CacheMap } from '../oracle/cache-map.ts';
+import { IMPOSSIBLE } from '../oracle/invariants/i12-possible-request.ts';
 import type { Effect, PostedBatch } from '../wire/machine.ts';
 import type { Core } from './core.ts';
 import { type OpenBatch, openBatch } from './nic-batches.ts';
@@ -148,8 +149,8 @@ export class NicSide {
     if (session === undefined) {
       // Where it goes is judged all the same: it may be the wrong peer.
       core.judge.posted(actor, batch, false);
-      const what = `posts a batch towards ${this.#nameOf(batch.peer)}, to which it never connected`;
-      return core.judge.mistaken(actor, 'post', what);
+      const ids = { peer: batch.peer, transfer: batch.transfer, request: batch.request };
+      return core.refuse(actor, 'post', { breach: IMPOSSIBLE['never-connected'], ids });
     }
     const open = openBatch(actor, batch);
     // The id chooses the queue pair: chains go round them from there on.

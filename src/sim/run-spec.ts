@@ -6,7 +6,7 @@ import type { NicTimes } from '../io/profiles.ts';
 import type { Violation } from '../oracle/verdict.ts';
 import type { ChoicePolicy } from '../proxy/choose.ts';
 import type { RunRecord } from '../record/record.ts';
-import type { Note } from '../wire/machine.ts';
+import type { Note, Wait } from '../wire/machine.ts';
 import type { EngineLimits, Grain } from './cluster.ts';
 import type { Profile, Setup } from './draws.ts';
 import type { WorldMemory } from './memory.ts';
@@ -58,7 +58,7 @@ export interface RunResult {
   readonly digest: string;
   readonly violation: Violation | null;
   /** Who waits for whom, when the run hangs; else empty. */
-  readonly waits: readonly string[];
+  readonly waits: readonly Wait[];
   readonly goals: ReadonlyMap<string, number>;
   /** KV blocks still held when nothing was left to happen, over all engines that are up. */
   readonly blocksLeft: number;

@@ -3,9 +3,9 @@ import { below, finish, mix } from '../base/mix.ts';
 import { describeThrown } from '../base/thrown.ts';
 import { type ActorId, PROXY } from '../base/topology.ts';
 import { strayBytes } from '../faults/strays.ts';
+import { whereOfActor } from '../oracle/breach.ts';
 import { type CacheMap, mapCache } from '../oracle/cache-map.ts';
-import { createJudge } from '../oracle/judge.ts';
-import { placeOf } from '../oracle/verdict.ts';
+import { Judge } from '../oracle/judge.ts';
 import type { Effect, Input } from '../wire/machine.ts';
 import { HAPPENINGS, judgeEnd, judgeLength, resultOf } from './closing.ts';
 import { buildCluster, type Cluster } from './cluster.ts';
@@ -120,15 +120,15 @@ class World {
       },
       guests: new Map(),
       now: () => core.now,
-      tell: ({ actor, invariant, part, detail, stack }) =>
-        core.fail(invariant, placeOf(core.topology, actor, part), detail, stack),
+      tell: ({ actor, breach, part, ids, stack }) =>
+        core.fail(breach, whereOfActor(core.topology, actor, part), { actor, ...ids }, stack),
     };
   }
 
   #createJudge({ setup, limits, grain, policy }: RunSpec): Core['judge'] {
     const lookAhead = Math.max(setup.prefillLookAhead, setup.decodeLookAhead);
     const room = limits.blocks * limits.blockTokens - lookAhead;
-    return createJudge({
+    return new Judge({
       topology: setup.topology,
       blocksPerEngine: setup.topology.engines.map(() => limits.blocks),
       requests: setup.requests.map(({ request, promptTokens, outputTokens, abortMicros }, index) => ({
@@ -147,7 +147,7 @@ class World {
         const { lineageAddress } = this.#prompts[note.request]!.prompt;
         return this.#cluster.isLoaded(actor, { ...note, lineageAddress });
       },
-      fail: (invariant, place, detail) => this.#core.fail(invariant, place, detail),
+      fail: (breach, where, ids) => this.#core.fail(breach, where, ids),
     });
   }
 
@@ -283,7 +283,7 @@ class World {
     const core = this.#core;
     const actor = this.#actor;
     const mistake = effect === this.#checked ? null : mistakeIn(effect, actor, this.#border);
-    if (mistake !== null) return core.judge.mistaken(actor, effect.kind, mistake);
+    if (mistake !== null) return core.refuse(actor, effect.kind, mistake);
     core.recorder?.write(effect);
     if (effect.kind === 'note') {
       core.spec.observer?.note(core.now, effect.note);

@@ -127,7 +127,13 @@ export type Note =
 /** Who waits for whom: one edge of the waits-for graph. */
 export interface Wait {
   readonly who: ActorId;
+  /** What kind of thing it waits for: a name of letters and hyphens, such as `seal-ack`. */
   readonly what: string;
+  /** Which one: its numbers, by their names. */
+  readonly fields: Fields;
   /** -1 when it waits for nobody in particular. */
   readonly whom: ActorId;
 }
+
+/** What a fact is about: numbers, names and lists of numbers, by their names. */
+export type Fields = { readonly [name: string]: number | string | readonly number[] };

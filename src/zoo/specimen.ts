@@ -1,4 +1,5 @@
 import type { Connector } from '../connector/plug.ts';
+import type { FailureKey } from '../oracle/verdict.ts';
 import type { ChoicePolicy } from '../proxy/choose.ts';
 import type { Scenario } from '../sim/scenario.ts';
 
@@ -15,8 +16,8 @@ export interface Bug {
   readonly what: string;
   /** The invariants of docs/INVARIANTS.md that break, the usual one first. */
   readonly breaks: readonly string[];
-  /** Every place (see Violation) at which it has been seen to show. */
-  readonly places: readonly RegExp[];
+  /** Every part of the system at which it has been seen to show; what a row does not say may be anything. */
+  readonly places: readonly Partial<FailureKey>[];
 }
 
 /**

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Connector } from '../../src/connector/plug.ts';
-import type { InvariantId } from '../../src/oracle/verdict.ts';
+import type { InvariantId } from '../../src/oracle/registry.ts';
 import { type ChoicePolicy, IN_TURN } from '../../src/proxy/choose.ts';
 import type { Scenario } from '../../src/sim/scenario.ts';
 import { SHIPPED_MIX } from '../../src/zoo/shipped.ts';

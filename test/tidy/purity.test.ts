@@ -11,7 +11,7 @@ const PURE = [
   'serving',
   'proxy',
   'oracle',
-  'trace',
+  'record',
   'faults',
   'sim',
   'zoo',

@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { runSeed, runTape } from '../../src/explore/run.ts';
+import type { FailureKey } from '../../src/oracle/verdict.ts';
 import { EVERYTHING, timeline } from '../../src/report/timeline.ts';
+import { violationInWords, waitInWords } from '../../src/report/violation-words.ts';
 import type { RunResult } from '../../src/sim/run-spec.ts';
 import type { Scenario } from '../../src/sim/scenario.ts';
 import { FAULT_IDS, FAULTS, type FaultId, faultSet } from '../../src/zoo/as-written/faults.ts';
@@ -29,7 +31,9 @@ function firstFailure(scenario: Scenario): { seed: number; result: RunResult } {
 
 /** Everything that a failed run says to a person. */
 function wordsOf({ violation, waits, record }: RunResult): string {
-  return [violation!.detail, ...waits, ...timeline(record, EVERYTHING)].join('\n');
+  const { actorNames } = record;
+  const hung = waits.map((wait) => waitInWords(wait, actorNames));
+  return [violationInWords(violation!, actorNames), ...hung, ...timeline(record, EVERYTHING)].join('\n');
 }
 
 /** What the run of each fault must say: not only that it fails, but what the fault did. */
@@ -40,16 +44,18 @@ const MECHANISMS: { readonly [F in FaultId]: RegExp } = {
   F4: /they do not take turns/,
   F5: /they do not take turns/,
   F6: /starts write worker 2, although 1 is running/,
-  F7: /polled \d+ times for the ready flag of the unset remote/,
+  F7: /polled \d+ times for ready flag of unset remote/,
   F8: /scheduled request \d+ is not among those that wait for their last chunk/,
 };
 
 describe.each(FAULT_IDS)('%s alone', (fault) => {
   test(`is found within ${SCHEDULES_MAX} schedules and says what it did`, () => {
     const { result } = firstFailure(withFaults(fault));
-    const { invariant, place } = result.violation!;
-    expect(FAULTS[fault].breaks).toContain(invariant);
-    expect(FAULTS[fault].places.filter((pattern) => pattern.test(place))).toHaveLength(1);
+    const violation = result.violation!;
+    expect(FAULTS[fault].breaks).toContain(violation.invariant);
+    const isHere = (place: Partial<FailureKey>): boolean =>
+      Object.entries(place).every(([field, value]) => violation[field as keyof FailureKey] === value);
+    expect(FAULTS[fault].places.filter(isHere)).toHaveLength(1);
     expect(wordsOf(result)).toMatch(MECHANISMS[fault]);
   });
 });

@@ -5,9 +5,9 @@ import { type Replay, readReplay } from '../../explore/replay-line.ts';
 import { runSeed, runTape } from '../../explore/run.ts';
 import type { NativeProvider } from '../../node/native-fabric.ts';
 import { sourcePlaces } from '../../node/source-places.ts';
-import { INVARIANTS } from '../../oracle/verdict.ts';
 import { recordAsJson } from '../../report/record-json.ts';
 import { EVERYTHING, PAGE, type TimelineOptions, timeline } from '../../report/timeline.ts';
+import { violationAsJson, violationInWords, waitInWords } from '../../report/violation-words.ts';
 import type { RunResult } from '../../sim/run-spec.ts';
 import { tapeRows } from '../../sim/tape.ts';
 import { SPECIMEN_NAMES } from '../../zoo/registry.ts';
@@ -79,11 +79,12 @@ function replay(words: readonly string[], flags: ReplayFlags): number {
       : runTape(memory, scenario, told.source.tape, options);
   const { violation, digest, steps } = result;
   const page = flags.full ? EVERYTHING : PAGE;
+  const { actorNames } = result.record;
   if (flags.json)
     printJson({
       digest,
       steps,
-      violation,
+      violation: violation === null ? null : violationAsJson(violation, actorNames),
       waits: result.waits,
       ...backend.told,
       tape: tapeRows(tape.recorded),
@@ -101,12 +102,9 @@ function replay(words: readonly string[], flags: ReplayFlags): number {
 
 function printRun(result: RunResult, page: TimelineOptions): void {
   for (const line of timeline(result.record, page)) print(line);
-  const { violation } = result;
+  const { violation, waits, record } = result;
   if (violation === null) print('no violation');
-  else {
-    print(`${violation.invariant} broken: ${INVARIANTS[violation.invariant]}`);
-    print(sourcePlaces(`  at ${violation.place}: ${violation.detail}`));
-    for (const wait of result.waits) print(`  ${wait}`);
-  }
+  else print(sourcePlaces(violationInWords(violation, record.actorNames)));
+  for (const wait of waits) print(`  ${waitInWords(wait, record.actorNames)}`);
   print(`${result.steps} steps, digest ${result.digest}`);
 }

@@ -7,7 +7,7 @@ import {
 } from '../../explore/trace-run.ts';
 import { readKernelBytes } from '../../node/kernel-bytes.ts';
 import { packageFile } from '../../node/package-file.ts';
-import { INVARIANTS } from '../../oracle/verdict.ts';
+import { violationInWords } from '../../report/violation-words.ts';
 import { instantiateKernels } from '../../sim/load-kernels.ts';
 import { readTrace } from '../../sim/request-trace.ts';
 import type { RunResult } from '../../sim/run-spec.ts';
@@ -74,9 +74,7 @@ function trace(path: string, flags: TraceFlags): number {
   else print(showSummary(path, options, summary));
   const { violation } = result;
   if (violation === null) return EXIT.fine;
-  complain(
-    `${violation.invariant} broken: ${INVARIANTS[violation.invariant]}\n  at ${violation.place}: ${violation.detail}`,
-  );
+  complain(violationInWords(violation, result.record.actorNames));
   return EXIT.violation;
 }
 

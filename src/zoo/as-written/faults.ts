@@ -15,31 +15,31 @@ export const FAULTS: { readonly [F in FaultId]: Bug } = {
     where: 'notify listener',
     what: 'the error path for bytes that are not UTF-8 names the text that only a good decode would have set',
     breaks: ['I7'],
-    places: [/^(prefill|decode) rank notify listener$/],
+    places: [{ site: 'thread', machine: 'rank', part: 'notify listener' }],
   },
   F2: {
     where: 'background handshake',
     what: 'a second request for one remote finds its handshake running and uses sizes that were never set',
     breaks: ['I7'],
-    places: [/^(prefill|decode) rank main \(background handshake\)$/],
+    places: [{ site: 'thread', machine: 'rank', part: 'main (background handshake)' }],
   },
   F3: {
     where: 'registering caches',
     what: 'every layer is recorded with the cell size of the last one',
     breaks: ['I1', 'I4'],
-    places: [/^(prefill|decode) (blocks|slots)$/, /^decode rank attention$/],
+    places: [{ site: 'blocks' }, { site: 'slots' }, { site: 'attention', role: 'decode' }],
   },
   F4: {
     where: 'proxy, choice of DP rank',
     what: 'the chooser ignores its argument and takes the global request counter',
     breaks: ['I6'],
-    places: [/^proxy choice of (prefill|decode) DP rank$/],
+    places: [{ site: 'rank-choice' }],
   },
   F5: {
     where: 'proxy, choice of DP rank',
     what: 'the counter is divided by the number of fields of an instance record, not by the number of instances',
     breaks: ['I6'],
-    places: [/^proxy choice of (prefill|decode) DP rank$/],
+    places: [{ site: 'rank-choice' }],
   },
   F6: {
     where: 'write worker start',
@@ -47,27 +47,32 @@ export const FAULTS: { readonly [F in FaultId]: Bug } = {
     breaks: ['I2', 'I4', 'I5', 'I3', 'I1'],
     places: [
       // An update of the layer count is lost, or a deferred task is.
-      /^prefill rank waits for (the count of layers|a write task) of transfer n$/,
+      { site: 'wait', role: 'prefill', machine: 'rank', part: 'layer-count' },
+      { site: 'wait', role: 'prefill', machine: 'rank', part: 'write-task' },
       // A task that was done twice makes the transfer end before its last layer is written.
-      /^decode rank attention$/,
+      { site: 'attention', role: 'decode' },
       // Both workers count the last layer.
-      /^prefill rank report$/,
+      { site: 'report', role: 'prefill' },
       // A task that was done twice comes to its second end after the transfer's.
-      /^prefill rank tables$/,
-      /^prefill blocks$/,
+      { site: 'tables', role: 'prefill', machine: 'rank' },
+      { site: 'blocks', role: 'prefill' },
+      { site: 'pool', role: 'prefill' },
     ],
   },
   F7: {
     where: 'save call',
     what: 'with no request to save the remote id stays unset, and the wait for its ready flag never ends',
     breaks: ['I9'],
-    places: [/^prefill rank main \(save call\)$/],
+    places: [{ site: 'thread', role: 'prefill', part: 'main (save call)' }],
   },
   F8: {
     where: "building the step's metadata",
     what: 'every scheduled request is looked up among those that wait for their last chunk',
     breaks: ['I7'],
-    places: [/^prefill scheduler (main|build metadata)$/],
+    places: [
+      { site: 'thread', role: 'prefill', machine: 'scheduler', part: 'main' },
+      { site: 'thread', role: 'prefill', machine: 'scheduler', part: 'build metadata' },
+    ],
   },
 };
 

@@ -33,7 +33,10 @@ export function* readAll(state: WorkerState, loads: readonly LoadOrder[]): Routi
 function* waitForHandshake(state: WorkerState, load: LoadOrder): Routine {
   const remote = remoteOf(state, load.remoteEngine);
   while (!state.readyFlags.has(remote)) {
-    state.mainWaits = { what: `the handshake with ${remoteName(state, remote)}`, whom: state.asking };
+    state.mainWaits = {
+      ...{ what: 'handshake', fields: { remote: remoteName(state, remote) } },
+      whom: state.asking,
+    };
     yield state.handshakeEnded;
   }
 }
@@ -81,7 +84,7 @@ function postRead(state: WorkerState, load: LoadOrder, peer: ActorId, layer: num
 function* waitForBatches(state: WorkerState, tags: readonly number[], load: LoadOrder): Routine {
   for (const tag of tags) {
     for (let peer = state.inFlight.get(tag); peer !== undefined; peer = state.inFlight.get(tag)) {
-      state.mainWaits = { what: `the reads of transfer ${load.transfer}`, whom: peer };
+      state.mainWaits = { what: 'reads', fields: { transfer: load.transfer }, whom: peer };
       yield state.batchEnded;
     }
   }

@@ -49,7 +49,10 @@ function* waitForReady(state: WorkerState, remote: RemoteId | undefined): Routin
 }
 
 function* waitForEvent(state: WorkerState, remote: RemoteId): Routine {
-  state.mainWaits = { what: `the ready flag of ${remoteName(state, remote)}`, whom: state.asking };
+  state.mainWaits = {
+    ...{ what: 'ready-flag', fields: { remote: remoteName(state, remote) } },
+    whom: state.asking,
+  };
   yield state.handshakeEnded;
 }
 
@@ -57,8 +60,8 @@ function* pollUnset(state: WorkerState): Routine {
   if (state.mainWaits === null) {
     say(state, () => 'main: no request to save in this step, so the remote id stays unset');
   }
-  state.mainWaits = { what: 'the ready flag of the unset remote', whom: -1 };
-  const waitsFor = 'the ready flag of the unset remote, or for a ready request';
+  state.mainWaits = { what: 'ready-flag-of-unset-remote', fields: {}, whom: -1 };
+  const waitsFor = 'ready-flag-of-unset-remote';
   state.emit({ kind: 'note', note: { kind: 'spin', thread: 'main (save call)', waitsFor } });
   yield TURN;
 }

@@ -1,7 +1,7 @@
 import type { LayerView } from '../../base/cache-view.ts';
 import type { ActorId, BlockId, EngineId, RequestId, TransferId } from '../../base/topology.ts';
 import type { WorkerEnv } from '../../connector/plug.ts';
-import type { Emit } from '../../wire/machine.ts';
+import type { Emit, Wait } from '../../wire/machine.ts';
 import type { BytesMessage } from '../../wire/messages.ts';
 import type { FaultSet } from './faults.ts';
 import {
@@ -136,7 +136,7 @@ export interface WorkerState {
   // The main thread.
   saves: readonly SaveOrder[];
   /** What the main thread stands at, for the waits-for graph. */
-  mainWaits: { readonly what: string; readonly whom: ActorId } | null;
+  mainWaits: Omit<Wait, 'who'> | null;
 
   sent: RequestId[];
   received: RequestId[];

@@ -1,5 +1,5 @@
 import type { Wait } from '../../wire/machine.ts';
-import { nameOf, type WorkerState } from './state.ts';
+import type { WorkerState } from './state.ts';
 
 /** What this rank waits for, as edges of the waits-for graph. A listener that has nothing to do waits for nothing. */
 export function waitsOf(state: WorkerState): Wait[] {
@@ -15,19 +15,20 @@ export function waitsOf(state: WorkerState): Wait[] {
 /** While the main thread waits, the forward pass stands still, so its wait comes first. */
 function mainWaits(state: WorkerState): Wait[] {
   if (state.mainWaits === null) return [];
-  return [{ who: state.env.self, what: `${state.mainWaits.what} (main)`, whom: state.mainWaits.whom }];
+  return [{ who: state.env.self, ...state.mainWaits }];
 }
 
 function lockWaits(state: WorkerState): Wait[] {
   const { self } = state.env;
   const locks = [
-    { lock: state.handshakeLock, name: 'the handshake lock' },
-    { lock: state.startLock, name: 'the write worker start lock' },
+    { lock: state.handshakeLock, name: 'handshake-lock' },
+    { lock: state.startLock, name: 'write-worker-start-lock' },
   ];
   const contended = locks.filter(({ lock }) => lock.freed.waiting.length > 0);
   return contended.map(({ lock, name }) => ({
     who: self,
-    what: `${name} (held by ${lock.holder})`,
+    what: name,
+    fields: { holder: lock.holder },
     whom: self,
   }));
 }
@@ -39,21 +40,21 @@ function writeWaits(state: WorkerState): Wait[] {
   for (const { save, layer } of state.deferred) {
     if (state.remoteBlocks.has(save.transfer)) continue;
     const { scheduler } = state.env.topology.engines[save.remoteEngine]!;
-    waits.push({ who, what: `the blocks of transfer ${save.transfer}, for layer ${layer}`, whom: scheduler });
+    waits.push({ who, what: 'blocks', fields: { transfer: save.transfer, layer }, whom: scheduler });
   }
   for (const [transfer, count] of state.layersDone) {
-    const lost = state.writeWorkers > 1 ? `, ${state.writeWorkers} write workers run` : '';
     waits.push({
       who,
-      what: `the count of layers of transfer ${transfer} (${count} of ${state.views.length}${lost})`,
+      what: 'layer-count',
+      fields: { transfer, count, layers: state.views.length, writeWorkers: state.writeWorkers },
       whom: -1,
     });
   }
   for (const [tag, peer] of state.inFlight)
-    waits.push({ who, what: `the status of batch ${tag}`, whom: peer });
+    waits.push({ who, what: 'batch-status', fields: { tag }, whom: peer });
   for (const transfer of state.remoteBlocks.keys()) {
     if (!state.layersDone.has(transfer))
-      waits.push({ who, what: `a write task of transfer ${transfer}`, whom: -1 });
+      waits.push({ who, what: 'write-task', fields: { transfer }, whom: -1 });
   }
   return waits;
 }
@@ -64,7 +65,8 @@ function handshakeWaits(state: WorkerState): Wait[] {
   return [
     {
       who: self,
-      what: `the metadata of ${nameOf(state, state.asking)} (handshake executor)`,
+      what: 'handshake-reply',
+      fields: {},
       whom: state.asking,
     },
   ];
@@ -78,7 +80,7 @@ function awaitedWaits(state: WorkerState): Wait[] {
     const completedBy = state.completedBy.get(transfer) ?? [];
     for (const source of sources) {
       if (!completedBy.includes(source))
-        waits.push({ who, what: `the completion of transfer ${transfer}`, whom: source });
+        waits.push({ who, what: 'completion', fields: { transfer }, whom: source });
     }
   }
   return waits;

@@ -9,6 +9,7 @@ import { type RunOptions, runSeed } from '../../../src/explore/run.ts';
 import { shrinkSeed } from '../../../src/explore/shrink.ts';
 import type { Fabric } from '../../../src/io/fabric.ts';
 import { IN_TURN } from '../../../src/proxy/choose.ts';
+import { detailInWords } from '../../../src/report/violation-words.ts';
 import type { Scenario } from '../../../src/sim/scenario.ts';
 import { createWasmFabric } from '../../../src/sim/wasm-fabric.ts';
 import { AS_WRITTEN_MIX } from '../../../src/zoo/as-written/mix.ts';
@@ -152,7 +153,7 @@ describe('a finding', () => {
     const report = reportOf(memory, FAULTY, finding!, { fabric });
     expect(report.harness.kept).toMatchObject([{ seed: finding!.seed, during: 'report' }]);
     const text = showFinding(report);
-    expect(text).toContain(finding!.violation.detail);
+    expect(text).toContain(detailInWords(finding!.violation, finding!.actorNames));
     expect(text).toContain('not shrunk, because the harness failed over it');
     expect(readReplayLine(report.replay.split(' ').at(-1)!).source).toEqual({ seed: finding!.seed });
   });
@@ -165,7 +166,7 @@ describe('a finding', () => {
     });
     const options = { parts: () => ({ connector, policy: IN_TURN }) };
     const [once] = campaignOf(SHIPPED_MIX, 5, options).findings;
-    expect(once!.violation.detail).toContain('once only');
+    expect(once!.violation).toMatchObject({ breach: 'threw', ids: { thrown: 'once only' } });
     expect(showFinding(reportOf(memory, SHIPPED_MIX, once!, options))).toMatch(
       /once only[\s\S]*FAIL I7 replay/,
     );

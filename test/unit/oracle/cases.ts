@@ -1,14 +1,16 @@
 import { expect } from 'vitest';
-import { layTopology, PROXY } from '../../../src/base/topology.ts';
+import { layTopology, PROXY, type Shape, type Topology } from '../../../src/base/topology.ts';
 import { layView } from '../../../src/kv/view.ts';
+import type { Breach } from '../../../src/oracle/breach.ts';
 import { mapCache } from '../../../src/oracle/cache-map.ts';
-import { createJudge, type Judge, SPINS_MAX } from '../../../src/oracle/judge.ts';
-import { INVARIANTS } from '../../../src/oracle/verdict.ts';
+import { SPINS_MAX } from '../../../src/oracle/invariants/i9-bounded-wait.ts';
+import { Judge } from '../../../src/oracle/judge.ts';
+import { breachByName, type InvariantId } from '../../../src/oracle/registry.ts';
 import type { Note, PostedBatch } from '../../../src/wire/machine.ts';
 import type { Message } from '../../../src/wire/messages.ts';
 
 // Two P and two D with two DP ranks each: engines 0 to 3 prefill, 4 to 7 decode; a scheduler and one rank each.
-const TOPOLOGY = layTopology({
+const SHAPE: Shape = {
   mode: 'write',
   prefillInstances: 2,
   decodeInstances: 2,
@@ -16,9 +18,13 @@ const TOPOLOGY = layTopology({
   decodeDp: 2,
   prefillTp: 1,
   decodeTp: 1,
-});
+};
+const TOPOLOGY = layTopology(SHAPE);
+/** The same with two TP ranks each: of two KV heads each rank holds one. */
+const PAIRS = layTopology({ ...SHAPE, prefillTp: 2, decodeTp: 2 });
 export const [P, P_OTHER] = [TOPOLOGY.engines[0]!, TOPOLOGY.engines[1]!];
 export const [D, D_OTHER] = [TOPOLOGY.engines[4]!, TOPOLOGY.engines[5]!];
+const [P_PAIR, D_PAIR] = [PAIRS.engines[P.engine]!.ranks, PAIRS.engines[D.engine]!.ranks];
 export const P_RANK = P.ranks[0]!;
 export const D_RANK = D.ranks[0]!;
 
@@ -26,6 +32,7 @@ interface Setting {
   readonly isLoaded?: boolean;
   readonly checksTokens?: boolean;
   readonly ranksTakeTurns?: boolean;
+  readonly topology?: Topology;
   /** Blocks of D that an operation can still touch. */
   readonly endangered?: readonly number[];
 }
@@ -33,13 +40,18 @@ interface Setting {
 /** A judge and what it said. */
 export function setUp(setting: Setting = {}): {
   judge: Judge;
+  /** Where each promise broke. */
   said: string[];
+  /** Which way. */
+  breaches: string[];
 } {
+  const { topology = TOPOLOGY } = setting;
   const { isLoaded = true, checksTokens = true, ranksTakeTurns = true, endangered = [] } = setting;
   const said: string[] = [];
-  const judge = createJudge({
-    topology: TOPOLOGY,
-    blocksPerEngine: TOPOLOGY.engines.map(() => 6),
+  const breaches: string[] = [];
+  const judge = new Judge({
+    topology,
+    blocksPerEngine: topology.engines.map(() => 6),
     requests: [
       { request: 0, promptTokens: 4, reference: [11, 12], aborts: false, fits: true },
       { request: 1, promptTokens: 4, reference: [21], aborts: true, fits: true },
@@ -55,13 +67,17 @@ export function setUp(setting: Setting = {}): {
         engine === D.engine ? blocks.find((candidate) => endangered.includes(candidate)) : undefined;
       return block === undefined ? null : { block, request: 0 };
     },
-    fail: (invariant, place, detail) => {
-      expect(Object.keys(INVARIANTS)).toContain(invariant);
-      expect(detail).not.toBe('');
-      said.push(`${invariant} ${place}`);
+    fail: (breach, { role, machine, part }, ids) => {
+      const { invariant, site, name, says } = breach as Breach;
+      expect(breachByName(invariant as InvariantId, name)).toBe(breach);
+      // The words name no id that is not told.
+      for (const [, id] of says.matchAll(/\{(\w+)\}/g)) expect(Object.keys(ids)).toContain(id);
+      const words = [invariant, role, machine, site, part].filter((word) => word !== 'none' && word !== '');
+      said.push(words.join(' '));
+      breaches.push(`${invariant} ${name}`);
     },
   });
-  return { judge, said };
+  return { judge, said, breaches };
 }
 
 /** Of each rank: one layer of 6 blocks of 4 tokens, 16 bytes each. */
@@ -190,20 +206,20 @@ export const CASES: readonly Case[] = [
   },
   {
     name: 'an answer with a wrong token',
-    says: 'I4 client answer',
+    says: 'I4 answer',
     illegal: (judge) => judge.note(PROXY, outcome('completed', [11, 13])),
     legal: (judge) => judge.note(PROXY, outcome('completed', [11, 12])),
   },
   {
     name: 'an answer that is too short',
-    says: 'I4 client answer',
+    says: 'I4 answer',
     illegal: (judge) => judge.note(PROXY, outcome('completed', [11])),
     legal: (judge) => judge.note(PROXY, outcome('completed', [])),
     legalSetting: { checksTokens: false },
   },
   {
     name: 'an answer that is too long',
-    says: 'I4 client answer',
+    says: 'I4 answer',
     illegal: (judge) => judge.note(PROXY, outcome('completed', [11, 12, 13])),
     legal: (judge) => judge.note(PROXY, outcome('aborted', [])),
   },
@@ -215,7 +231,7 @@ export const CASES: readonly Case[] = [
   },
   {
     name: 'a block freed more often than held',
-    says: 'I5 decode scheduler block pool',
+    says: 'I5 decode scheduler block-pool',
     illegal(judge) {
       held(judge);
       judge.note(D.scheduler, free([3]));
@@ -297,8 +313,23 @@ export const CASES: readonly Case[] = [
     },
   },
   {
+    name: 'a message to a TP rank of the right engine that holds none of the heads',
+    says: 'I6 prefill rank routing',
+    illegal(judge) {
+      judge.note(PROXY, assign(P.engine, D.engine));
+      judge.sent(P_PAIR[0]!, D_PAIR[1]!, { kind: 'peer', name: 'sealAck', transfer: 1, attempt: 0 });
+    },
+    legal(judge) {
+      judge.note(PROXY, assign(P.engine, D.engine));
+      judge.sent(P_PAIR[0]!, D_PAIR[0]!, { kind: 'peer', name: 'sealAck', transfer: 1, attempt: 0 });
+      judge.sent(P_PAIR[1]!, D_PAIR[1]!, { kind: 'peer', name: 'sealAck', transfer: 1, attempt: 0 });
+    },
+    setting: { topology: PAIRS },
+    legalSetting: { topology: PAIRS },
+  },
+  {
     name: 'a DP rank that is passed over twice',
-    says: 'I6 proxy choice of prefill DP rank',
+    says: 'I6 proxy rank-choice prefill',
     illegal(judge) {
       judge.note(PROXY, assign(0, 4, 1));
       judge.note(PROXY, assign(0, 5, 2));
@@ -312,13 +343,13 @@ export const CASES: readonly Case[] = [
   },
   {
     name: 'a thread that died',
-    says: 'I7 decode rank notify',
+    says: 'I7 decode rank thread notify',
     illegal: (judge) => judge.note(D_RANK, { kind: 'died', thread: 'notify', cause: 'x' }),
     legal: (judge) => judge.note(D_RANK, { kind: 'refused', cause: 'x' }),
   },
   {
     name: 'a thread that polls without end',
-    says: 'I9 decode rank notify',
+    says: 'I9 decode rank thread notify',
     illegal(judge) {
       for (let spun = 0; spun <= SPINS_MAX; spun++)
         judge.note(D_RANK, { kind: 'spin', thread: 'notify', waitsFor: 'x' });
@@ -335,7 +366,7 @@ export const CASES: readonly Case[] = [
   },
   {
     name: 'a load reported before it is there',
-    says: 'I10 decode rank load report',
+    says: 'I10 decode rank load-report',
     illegal: (judge) => judge.note(D_RANK, loaded),
     legal: (judge) => judge.note(D_RANK, loaded),
     setting: { isLoaded: false },

@@ -21,7 +21,7 @@ import {
 export const OPERATION_CASES: readonly Case[] = [
   {
     name: 'a block handed out while an operation can still touch it',
-    says: 'I1 decode scheduler block pool',
+    says: 'I1 decode scheduler block-pool',
     illegal(judge) {
       held(judge);
       judge.note(D.scheduler, allocate([4, 2], 1));
@@ -33,6 +33,19 @@ export const OPERATION_CASES: readonly Case[] = [
     },
     setting: { endangered: [2] },
     legalSetting: { endangered: [2] },
+  },
+  {
+    name: 'a block handed out while another request holds it',
+    says: 'I1 decode scheduler block-pool',
+    illegal(judge) {
+      held(judge);
+      judge.note(D.scheduler, allocate([4, 3], 1));
+    },
+    legal(judge) {
+      held(judge);
+      judge.note(D.scheduler, free([3]));
+      judge.note(D.scheduler, allocate([4, 3], 1));
+    },
   },
   {
     name: 'a write posted on a block that nobody holds',
@@ -196,7 +209,7 @@ export const OPERATION_CASES: readonly Case[] = [
   },
   {
     name: 'a batch for a request that its transfer is not of',
-    says: 'I12 prefill rank post',
+    says: 'I12 prefill rank effect post',
     illegal(judge) {
       judge.note(PROXY, assign(P.engine, D.engine));
       judge.posted(P_RANK, batch({ request: 1 }), false);

@@ -403,7 +403,9 @@ describe('admission', () => {
     bench.ask(1, 8, { leg: 'prefill', keys: [] });
     expect(bench.turn()).toBeNull();
     expect(bench.state.waiting).toHaveLength(1);
-    expect(schedulerWaits(bench.state).some(({ what }) => what === 'free blocks for request 1')).toBe(true);
+    expect(schedulerWaits(bench.state)).toContainEqual(
+      expect.objectContaining({ what: 'free-blocks', fields: { request: 1 } }),
+    );
     bench.report(0, 'sent', 0);
     expect(bench.runOut()).toEqual(['1:0-8']);
   });

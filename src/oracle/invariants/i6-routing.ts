@@ -1,0 +1,108 @@
+import { isIndex } from '../../base/checks.ts';
+import { greatest, least } from '../../base/lists.ts';
+import type { ActorId, EngineId, TransferId } from '../../base/topology.ts';
+import { headsOfRank } from '../../kv/view.ts';
+import { whereOfActor } from '../breach.ts';
+import { type Court, engineOf, ownBook } from '../court.ts';
+import { breachesOf, type Invariant } from '../invariant.ts';
+
+const SITES = {
+  routing: '{owner} routing',
+  'rank-choice': '{owner} choice of {part} DP rank',
+  hook: '{owner} {part}',
+} as const;
+
+const BREACHES = breachesOf('I6', SITES, {
+  'wrong-rank': {
+    site: 'routing',
+    says: '{carries} of transfer {transfer} goes from {from} to {to}: the right engine, but a TP rank that shares no KV head with it',
+  },
+  'wrong-engine': {
+    site: 'routing',
+    says: '{carries} of transfer {transfer} goes from {from} to {to}, but the request was given to engines {prefill} and {decode}',
+  },
+  'uneven-turns': {
+    site: 'rank-choice',
+    says: 'the DP ranks of {role} instance {instance} got {counts} requests: they do not take turns, as the policy claims',
+  },
+  'chose-no-engine': {
+    site: 'hook',
+    says: '{actor}: {hook} of {guest} returned {value} instead of a {role} engine, or null when none is up',
+  },
+  'chose-wrong-role': {
+    site: 'hook',
+    says: '{actor}: {hook} of {guest} chose engine {engine} of role {chosenRole} where a {role} engine is wanted',
+  },
+  'chose-engine-down': {
+    site: 'hook',
+    says: '{actor}: {hook} of {guest} chose {role} engine {engine}, which it was told is down',
+  },
+});
+
+/** Requests that each DP rank got, by the instance. */
+const turnsOf = ownBook(() => new Map<string, number[]>());
+
+/** Ranks of two engines have something to do with each other if they hold a KV head in common. */
+function shareHeads(court: Court, from: ActorId, to: ActorId): boolean {
+  const [one, other] = [headsOf(court, from), headsOf(court, to)];
+  return one.first < other.first + other.count && other.first < one.first + one.count;
+}
+
+function headsOf({ topology, config }: Court, actor: ActorId): ReturnType<typeof headsOfRank> {
+  const { engine, tpRank } = topology.actors[actor]!;
+  return headsOfRank(config.heads, topology.engines[engine]!.ranks.length, tpRank);
+}
+
+/** `carries` is the kind of message or operation. */
+function checkRoute(court: Court, transfer: TransferId, from: ActorId, to: ActorId, carries: string): void {
+  const assigned = court.assignments.get(transfer);
+  if (assigned === undefined) return;
+  const { prefill, decode } = assigned;
+  const where = whereOfActor(court.topology, from);
+  const ids = { carries, transfer, from, to };
+  const [one, other] = [engineOf(court, from), engineOf(court, to)];
+  const has = (engine: EngineId): boolean => engine === one || engine === other;
+  if (!has(prefill) || !has(decode)) court.fail(BREACHES['wrong-engine'], where, { ...ids, prefill, decode });
+  else if (!shareHeads(court, from, to)) court.fail(BREACHES['wrong-rank'], where, ids);
+}
+
+/** What a policy claims that has its DP ranks take turns: none of an instance is two requests ahead of another. */
+function countTurn(court: Court, actor: ActorId, engine: EngineId): void {
+  if (!court.config.ranksTakeTurns || engine < 0 || court.dead.size > 0) return;
+  const { role, instance, dpSize, dpRank } = court.topology.engines[engine]!;
+  if (dpSize === 1) return;
+  const turns = turnsOf(court);
+  const key = `${role} ${instance}`;
+  const counts = turns.get(key) ?? new Array<number>(dpSize).fill(0);
+  turns.set(key, counts);
+  counts[dpRank]!++;
+  if (greatest(counts) - least(counts) <= 1) return;
+  const where = whereOfActor(court.topology, actor, role);
+  court.fail(BREACHES['uneven-turns'], where, { role, instance, counts: [...counts] });
+}
+
+export const I6 = {
+  id: 'I6',
+  name: 'routing',
+  sentence: 'every message and operation goes to the right host, DP rank and TP rank',
+  sites: SITES,
+  breaches: BREACHES,
+  hears: {
+    assign(court, actor, { prefill, decode }) {
+      countTurn(court, actor, prefill);
+      if (decode !== prefill) countTurn(court, actor, decode);
+    },
+    sent(court, from, to, message) {
+      const { actors } = court.topology;
+      const isPeers = actors[from]!.tpRank >= 0 && actors[to]!.tpRank >= 0;
+      if (isPeers && message.kind === 'peer' && isIndex(message['transfer']))
+        checkRoute(court, message['transfer'], from, to, message.name);
+    },
+    addressed(court, from, { transfer, peer, operation }) {
+      checkRoute(court, transfer, from, peer, operation);
+    },
+  },
+  raisedBy: 'sim/guest-policy.ts (what the policy answers)',
+  finds:
+    'grants to another instance; writes to the first instance; the wrong TP rank of the right engine; the first DP rank always taken; F4, F5',
+} as const satisfies Invariant;
