@@ -28,3 +28,8 @@ export function requireWhole(
   const shown = typeof value === 'number' ? `${value}` : `a value of type ${typeof value}`;
   throw new UsageError(code, `${what} must be a whole number from ${least} to ${most}, not ${shown}`);
 }
+
+/** An object with named fields, whoever made it. */
+export function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -24,20 +24,25 @@ export async function campaignInSlices(
 /** A report of each finding; those that a signal came before are told as they were found. */
 export async function reportsOf(
   memory: WorldMemory,
-  { scenario, fabric }: CampaignOptions,
+  { scenario, ...options }: CampaignOptions,
   { findings, harness }: Campaign,
   interruption: Interruption,
 ): Promise<FindingReport[]> {
+  const { fabric, parts } = options;
+  const runOptions = {
+    ...(fabric === undefined ? {} : { fabric }),
+    ...(parts === undefined ? {} : { parts }),
+  };
   const reports: FindingReport[] = [];
   await inSlices(interruption, () => {
     const finding = findings[reports.length];
     if (finding === undefined) return false;
     showProgress(`shrinking ${reports.length + 1} of ${findings.length}`);
-    reports.push(reportOf(memory, scenario, finding, fabric === undefined ? {} : { fabric }));
+    reports.push(reportOf(memory, scenario, finding, runOptions));
     return true;
   });
   for (const finding of findings.slice(reports.length))
-    reports.push(asFound(scenario, finding, {}, 'the run was interrupted'));
+    reports.push(asFound(scenario, finding, runOptions, 'the run was interrupted'));
   for (const report of reports) addHarnessFailures(harness, report.harness);
   return reports;
 }

@@ -6,7 +6,7 @@ import {
   noHarnessFailures,
 } from '../explore/harness-failure.ts';
 import { replayLine } from '../explore/replay-line.ts';
-import { connectorName, type RunOptions } from '../explore/run.ts';
+import { type RunOptions, whoRan, whoRuns } from '../explore/run.ts';
 import { type Shrunk, shrinkSeed } from '../explore/shrink.ts';
 import { sourcePlaces } from '../node/source-places.ts';
 import { recordAsJson } from '../report/record-json.ts';
@@ -50,7 +50,7 @@ export function reportOf(
     const shrunk = shrinkSeed(memory, scenario, seed, violation, options);
     const { entries: tape, result, harness } = shrunk;
     if (result.violation === null) return { ...found, shrunk, harness };
-    const replay = `npx moriarty replay ${replayLine({ scenario, source: { tape }, digest: result.digest, connector: shrunk.connector })}`;
+    const replay = `npx moriarty replay ${replayLine({ scenario, source: { tape }, digest: result.digest, ...whoRan(shrunk) })}`;
     const lines = timeline(result.record, PAGE);
     return { finding, shrunk, whyNot: null, tape, replay, lines, harness };
   } catch (error) {
@@ -67,13 +67,13 @@ export function asFound(
   whyNot: string,
 ): FindingReport {
   const { seed } = finding;
-  const connector = connectorName(scenario, options);
+  const who = whoRuns(scenario, options);
   return {
     finding,
     shrunk: null,
     whyNot,
     tape: [],
-    replay: `npx moriarty replay ${replayLine({ scenario, source: { seed }, digest: '', connector })}`,
+    replay: `npx moriarty replay ${replayLine({ scenario, source: { seed }, digest: '', ...who })}`,
     lines: [],
     harness: noHarnessFailures(),
   };

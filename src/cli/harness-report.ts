@@ -1,6 +1,8 @@
 import type { HarnessFailure, HarnessFailures } from '../explore/harness-failure.ts';
 import { replayLine } from '../explore/replay-line.ts';
+import type { Who } from '../explore/run.ts';
 import { sourcePlaces } from '../node/source-places.ts';
+
 import type { Scenario } from '../sim/scenario.ts';
 import { EXIT, thousands } from './output.ts';
 
@@ -8,6 +10,8 @@ import { EXIT, thousands } from './output.ts';
 
 export interface HarnessPage {
   readonly scenario: Scenario;
+  /** Who ran, if it was not the scenario's own connector. */
+  readonly who?: Who;
   /** Flags that a replay needs besides, such as the backend. */
   readonly flags: string;
 }
@@ -18,9 +22,9 @@ export function exitOf(violations: number, { count }: HarnessFailures): number {
   return violations > 0 ? EXIT.violation : EXIT.fine;
 }
 
-function replayOf({ seed, tape }: HarnessFailure, { scenario, flags }: HarnessPage): string {
+function replayOf({ seed, tape }: HarnessFailure, { scenario, flags, who }: HarnessPage): string {
   const source = tape === null && seed !== null ? { seed } : { tape: tape ?? [] };
-  return `npx moriarty replay ${replayLine({ scenario, source, digest: '', connector: scenario.connector })}${flags}`;
+  return `npx moriarty replay ${replayLine({ scenario, source, digest: '', ...(who ?? { connector: scenario.connector }) })}${flags}`;
 }
 
 const DURING: { readonly [D in HarnessFailure['during']]: string } = {

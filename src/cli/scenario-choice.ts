@@ -1,11 +1,14 @@
 import { UsageError } from '../base/failure.ts';
+import type { RunOptions } from '../explore/run.ts';
 import { readScenario, SCENARIO_NAMES, scenarioByName } from '../explore/scenario-file.ts';
 import { FIDELITIES, type Fidelity } from '../io/engine/surprises.ts';
+import { looksLikeModule } from '../node/user-module.ts';
 import type { Scenario } from '../sim/scenario.ts';
 import { SPECIMEN_NAMES, SPECIMENS, specimenByName, specimenOf } from '../zoo/registry.ts';
 import type { OptionRow } from './command.ts';
 import { readText } from './files.ts';
 import { MODE_OPTION, refuseClash } from './options.ts';
+import { loadOwnConnector } from './own-connector.ts';
 
 /** Which scenario a command line means. */
 
@@ -25,12 +28,36 @@ export const SCENARIO_OPTIONS: readonly OptionRow[] = [
     text: 'the MoRI-IO engine as it is (mori), or without its surprises',
     choices: FIDELITIES,
   },
-  { flag: '--connector <name>', text: 'the protocol under attack', choices: SPECIMEN_NAMES },
+  {
+    flag: '--connector <name>',
+    text: `the protocol under attack: ${SPECIMENS.map(({ name, summary }) => `${name} (${summary})`).join(', ')}, or the path of a module of your own, ./mine.mjs or ./mine.ts`,
+  },
   {
     flag: '--fault <ids>',
     text: `known faults to switch on, separated by commas, or all, or none (default: all); ${bugList()}`,
   },
 ];
+
+/** What runs: a scenario, and the connector in it if it is somebody's own. */
+export interface Attack {
+  readonly scenario: Scenario;
+  readonly options: Pick<RunOptions, 'parts'>;
+}
+
+/** @throws UsageError as scenarioOf and loadOwnConnector do. */
+export async function attackOf(file: string | undefined, flags: ScenarioFlags): Promise<Attack> {
+  const { connector, fault } = flags;
+  if (connector === undefined || specimenByName(connector) !== undefined || !looksLikeModule(connector))
+    return { scenario: scenarioOf(file, flags), options: {} };
+  refuseClash(
+    fault !== undefined,
+    `--fault switches known faults, and ${connector} is not among those that have some: ${bugList()}`,
+  );
+  const own = await loadOwnConnector(connector);
+  const base = file === undefined ? own.scenario : scenarioOf(file, {});
+  const scenario = { ...base, mode: flags.mode ?? base.mode, engine: flags.engine ?? base.engine };
+  return { scenario, options: { parts: own.parts } };
+}
 
 export function scenarioOf(file: string | undefined, flags: ScenarioFlags): Scenario {
   const named = file === undefined ? undefined : scenarioByName(file);
@@ -38,7 +65,12 @@ export function scenarioOf(file: string | undefined, flags: ScenarioFlags): Scen
     file !== undefined && flags.connector !== undefined,
     'a scenario names its own connector: give either the scenario or --connector',
   );
-  const attacked = specimenByName(flags.connector ?? 'shipped')!;
+  const attacked = specimenByName(flags.connector ?? 'shipped');
+  if (attacked === undefined)
+    throw new UsageError(
+      'FLAG',
+      `--connector ${flags.connector}: it is none of ${SPECIMEN_NAMES.join(', ')}, and no path of a module such as ./mine.mjs`,
+    );
   const base = file === undefined ? attacked.scenario : (named ?? readScenarioFile(file));
   const faults = faultsOf(base, flags.fault);
   return { ...base, mode: flags.mode ?? base.mode, engine: flags.engine ?? base.engine, faults };

@@ -1,3 +1,4 @@
+import { isRecord } from '../base/checks.ts';
 import { UsageError } from '../base/failure.ts';
 import { finish, mix } from '../base/mix.ts';
 import { describeValue } from '../base/thrown.ts';
@@ -5,16 +6,15 @@ import { decodeUtf8, encodeUtf8 } from '../base/utf8.ts';
 import type { Scenario } from '../sim/scenario.ts';
 import { readTape, type TapeEntry, tapeRows } from '../sim/tape.ts';
 import { findPasted, hasReplayLine, objectLength, PASTED_MAX, type PastedLine } from './pasted.ts';
+import type { Who } from './run.ts';
 import { readScenario, SCENARIO_NAMES, scenarioByName } from './scenario-file.ts';
 
 /** One run, told in a line or a file: which scenario, which seed or tape, and the digest it had. */
-export interface Replay {
+export interface Replay extends Who {
   readonly scenario: Scenario;
   readonly source: { readonly seed: number } | { readonly tape: readonly TapeEntry[] };
   /** '' when none was given: then nothing is compared. */
   readonly digest: string;
-  /** The connector that ran, as `connector` of a run or of what was shrunk tells it: the scenario's, or one of your own. */
-  readonly connector: string;
 }
 
 const FORM = 1;
@@ -25,7 +25,7 @@ const NAME_CHARACTERS_MAX = 80;
 
 /** The scenario by its name when it is one of ours (but for what a flag may have changed), else whole. */
 function replayObject(replay: Replay): Record<string, unknown> {
-  const { scenario, source, digest, connector } = replay;
+  const { scenario, source, digest, connector, module } = replay;
   const named = scenarioByName(scenario.name);
   const { mode, faults, engine } = scenario;
   const known =
@@ -36,6 +36,7 @@ function replayObject(replay: Replay): Record<string, unknown> {
     ...(known ? { mode, faults } : {}),
     ...(known && engine !== named.engine ? { engine } : {}),
     ...(connector === scenario.connector ? {} : { connector }),
+    ...(module === undefined ? {} : { module }),
     ...('seed' in source ? { seed: source.seed } : { tape: tapeRows(source.tape) }),
     digest,
   };
@@ -43,7 +44,7 @@ function replayObject(replay: Replay): Record<string, unknown> {
 
 /** @throws UsageError REPLAY-FORM when it does not say which connector ran: the line would run another one. */
 export function replayLine(replay: Replay): string {
-  connectorOf({ ...replay }, 'a replay line', undefined);
+  whoOf({ ...replay }, 'a replay line', undefined);
   const text = JSON.stringify(replayObject(replay));
   return PREFIX + toBase64Url(encodeUtf8(`${text.slice(0, -1)},"sum":"${sumOf(text)}"}`));
 }
@@ -170,18 +171,36 @@ export function readReplayText(text: string, where: string): Replay {
   if (typeof digest !== 'string' || !/^([0-9a-f]{16})?$/.test(digest))
     throw new UsageError('REPLAY-FORM', `${where}: digest must be 16 hex digits`);
   const scenario = scenarioOf(object, where);
-  const connector = connectorOf(object, where, scenario.connector);
-  return { scenario, source: sourceOf(object, where), digest, connector };
+  const who = whoOf(object, where, scenario.connector);
+  return { scenario, source: sourceOf(object, where), digest, ...who };
 }
 
-function connectorOf(object: Record<string, unknown>, where: string, usual: string | undefined): string {
+function whoOf(object: Record<string, unknown>, where: string, usual: string | undefined): Who {
   const connector = object['connector'] ?? usual;
   if (typeof connector !== 'string' || connector === '' || connector.length > NAME_CHARACTERS_MAX)
     throw new UsageError(
       'REPLAY-FORM',
       `${where}: connector must be the name of the one that ran (connector of the run), at most ${NAME_CHARACTERS_MAX} characters`,
     );
-  return connector;
+  const { module } = object;
+  if (module === undefined) return { connector };
+  if (!isRecord(module) || !isPath(module['path']) || !isHash(module['hash']))
+    throw new UsageError(
+      'REPLAY-FORM',
+      `${where}: module must be { path, hash }, a file and the 16 hex digits of its content`,
+    );
+  return { connector, module: { path: module['path'], hash: module['hash'] } };
+}
+
+const PATH_CHARACTERS_MAX = 4096;
+
+/** Without what would move a terminal's cursor. */
+function isPath(value: unknown): value is string {
+  return typeof value === 'string' && /^\P{Cc}+$/u.test(value) && value.length <= PATH_CHARACTERS_MAX;
+}
+
+function isHash(value: unknown): value is string {
+  return typeof value === 'string' && /^[0-9a-f]{16}$/.test(value);
 }
 
 function scenarioOf(object: Record<string, unknown>, where: string): Scenario {

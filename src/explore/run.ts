@@ -5,6 +5,7 @@ import type { Connector } from '../connector/plug.ts';
 import { STRAY_KINDS } from '../faults/strays.ts';
 import type { Fabric } from '../io/fabric.ts';
 import { NICS } from '../io/profiles.ts';
+import type { ModuleRef } from '../node/user-module.ts';
 import { CELL_GRAIN } from '../sim/cluster.ts';
 import { drawProfile, drawSetup, PLAIN_PROFILE, type Profile } from '../sim/draws.ts';
 import type { WorldMemory } from '../sim/memory.ts';
@@ -34,10 +35,16 @@ export interface RunOptions {
   readonly observer?: RunObserver;
 }
 
-export interface Run {
-  readonly result: RunResult;
-  /** The name of the connector that ran; one of your own that kept the name of ours is told apart. */
+/** Who ran, for a replay line. */
+export interface Who {
+  /** The name of the connector; one of your own that kept the name of ours is told apart. */
   readonly connector: string;
+  /** Where it was loaded from; absent when it was not loaded from a file. */
+  readonly module?: ModuleRef;
+}
+
+export interface Run extends Who {
+  readonly result: RunResult;
   /** Who ran. */
   readonly parts: Parts;
   readonly tape: Tape;
@@ -122,16 +129,25 @@ function run(
     microsMax: CHECK_MICROS_MAX,
     ...(options.observer === undefined ? {} : { observer: options.observer }),
   });
-  return { result, connector: nameOf(scenario, given), parts, tape };
+  return { result, ...whoIs(scenario, given), parts, tape };
 }
 
 /** What a replay line says of who ran. */
-export function connectorName(scenario: Scenario, { parts }: RunOptions): string {
-  return nameOf(scenario, partsOfCaller(parts));
+export function whoRuns(scenario: Scenario, { parts }: RunOptions): Who {
+  return whoIs(scenario, partsOfCaller(parts));
 }
 
-function nameOf(scenario: Scenario, given: Parts | undefined): string {
-  if (given === undefined) return scenario.connector;
+/** Of somebody who ran, what a replay line says of them. */
+export function whoRan({ connector, module }: Who): Who {
+  return module === undefined ? { connector } : { connector, module };
+}
+
+function whoIs(scenario: Scenario, given: Parts | undefined): Who {
+  if (given === undefined) return { connector: scenario.connector };
+  return whoRan({ ...given, connector: nameOf(scenario, given) });
+}
+
+function nameOf(scenario: Scenario, given: Parts): string {
   const { connector, policy } = partsOf(scenario);
   if (given.connector === connector && given.policy === policy) return scenario.connector;
   const { name } = given.connector;

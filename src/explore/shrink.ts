@@ -9,15 +9,13 @@ import {
   keepHarnessFailure,
   noHarnessFailures,
 } from './harness-failure.ts';
-import { type Run, type RunOptions, runSeed, runTape } from './run.ts';
+import { type Run, type RunOptions, runSeed, runTape, type Who, whoRan } from './run.ts';
 
 /** The smallest tape found that still breaks the same invariant at the same place. */
-export interface Shrunk {
+export interface Shrunk extends Who {
   readonly entries: readonly TapeEntry[];
   /** Its violation is null when not even the schedule that was given fails again: what ran keeps state between runs. */
   readonly result: RunResult;
-  /** That ran, for the replay line. */
-  readonly connector: string;
   readonly runs: number;
   /** Smaller tapes in which the harness itself broke. They were left alone. */
   readonly harness: HarnessFailures;
@@ -80,8 +78,9 @@ function shrinkFrom(start: SearchStart): Shrunk {
     lowerValues(search);
     if (size(search.best) === before || isSpent(search)) break;
   }
-  const { result, connector } = runTape(memory, scenario, search.best, { ...options, record: true });
-  return { entries: search.best, result, connector, runs: search.runs, harness: search.harness };
+  const run = runTape(memory, scenario, search.best, { ...options, record: true });
+  const { result } = run;
+  return { ...whoRan(run), entries: search.best, result, runs: search.runs, harness: search.harness };
 }
 
 interface SearchStart {

@@ -1,5 +1,5 @@
 import { encode } from '@msgpack/msgpack';
-import { isIndex } from '../base/checks.ts';
+import { isIndex, isRecord } from '../base/checks.ts';
 import { UsageError } from '../base/failure.ts';
 import { finish, mix } from '../base/mix.ts';
 import type { PeerMessage } from './messages.ts';
@@ -120,10 +120,6 @@ function checksum(body: Uint8Array): number {
   let hash = body.length;
   for (const byte of body) hash = mix(hash, byte);
   return finish(hash);
-}
-
-export function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /**

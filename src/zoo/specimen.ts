@@ -1,4 +1,5 @@
 import type { Connector } from '../connector/plug.ts';
+import type { ModuleRef } from '../node/user-module.ts';
 import type { FailureKey } from '../oracle/verdict.ts';
 import type { ChoicePolicy } from '../proxy/choose.ts';
 import type { Scenario } from '../sim/scenario.ts';
@@ -7,6 +8,8 @@ import type { Scenario } from '../sim/scenario.ts';
 export interface Parts {
   readonly connector: Connector;
   readonly policy: ChoicePolicy;
+  /** The module that they come from, if they were loaded from one; a replay line names it. */
+  readonly module?: ModuleRef;
 }
 
 /** A known bug of a specimen: a switch of its own. Absent it is mended, and everything else is the same code. */

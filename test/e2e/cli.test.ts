@@ -34,6 +34,7 @@ describe('check', () => {
     expect({ code, err }).toEqual({ code: 0, err: '' });
     const report = JSON.parse(out) as Record<string, unknown>;
     expect(Object.keys(report).sort()).toEqual([
+      'connector',
       'digest',
       'fabric',
       'goals',

@@ -1,5 +1,5 @@
-import { execFileSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { afterAll, expect, test } from 'vitest';
@@ -36,6 +36,14 @@ test('the packed tarball, installed without dev dependencies in an empty folder,
     violations: unknown[];
   };
   expect(report).toMatchObject({ schedules: 100, violations: [] });
+  const attack = ['moriarty', 'check', '--connector', './mine.mjs', '--seeds', '60', '--first'];
+  copyFileSync(`${folder}/node_modules/moriarty/examples/own-connector/pull.mjs`, `${folder}/mine.mjs`);
+  const attacked = spawnSync('npx', attack, { cwd: folder, encoding: 'utf8' });
+  expect(attacked.stdout).toContain('  at prefill blocks (seed ');
+  const [, line = ''] = /replay: npx moriarty replay (\S+)/.exec(attacked.stdout) ?? [];
+  const replayed = spawnSync('npx', ['moriarty', 'replay', line], { cwd: folder, encoding: 'utf8' });
+  expect(replayed).toMatchObject({ status: 1, stderr: '' });
+  expect(replayed.stdout).toContain('which belongs to nobody');
   const program =
     "import { SHIPPED_MIX, INVARIANTS } from 'moriarty'; console.log(SHIPPED_MIX.name, Object.keys(INVARIANTS).length)";
   expect(run(process.execPath, ['--input-type=module', '--eval', program], folder).trim()).toBe(

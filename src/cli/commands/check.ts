@@ -1,4 +1,5 @@
 import type { Campaign } from '../../explore/campaign.ts';
+import { whoRuns } from '../../explore/run.ts';
 import type { NativeProvider } from '../../node/native-fabric.ts';
 import { BACKEND_OPTION, type BackendName, openBackend, PROVIDER_OPTION } from '../backend.ts';
 import { campaignInSlices, reportsOf } from '../campaign.ts';
@@ -9,7 +10,7 @@ import { exitOf, type HarnessPage, harnessAsJson, showHarnessFailures } from '..
 import { exitUnless, type Interruption, showInterruption, watchSignals } from '../interruption.ts';
 import { duration, JSON_OPTION, SEED_OPTION, wholeNumber } from '../options.ts';
 import { endProgress, print, printJson, showProgress, thousands } from '../output.ts';
-import { SCENARIO_ARGUMENT, SCENARIO_OPTIONS, type ScenarioFlags, scenarioOf } from '../scenario-choice.ts';
+import { attackOf, SCENARIO_ARGUMENT, SCENARIO_OPTIONS, type ScenarioFlags } from '../scenario-choice.ts';
 
 interface CheckFlags extends ScenarioFlags {
   readonly seeds?: number;
@@ -54,6 +55,11 @@ export const command = commandOf<CheckFlags>({
       does: 'the same against the first published connector, its faults on one by one',
     },
     {
+      line: 'check --connector ./mine.mjs',
+      does: 'a connector of your own, from its file; `.ts` with tsx beside it or Node 22.18',
+      more: '[how](CONTRIBUTING.md#attack-your-own-connector)',
+    },
+    {
       line: 'check --engine mori',
       does: 'the shipped connector on the MoRI-IO library as it is, surprises and all, instead of the sound engine',
       more: '[what they are](docs/ENGINE.md)',
@@ -63,7 +69,7 @@ export const command = commandOf<CheckFlags>({
 });
 
 async function check(file: string | undefined, flags: CheckFlags): Promise<number> {
-  const scenario = scenarioOf(file, flags);
+  const { scenario, options: own } = await attackOf(file, flags);
   const memory = checkMemory();
   const backend = openBackend(flags, memory);
   const started = performance.now();
@@ -73,14 +79,23 @@ async function check(file: string | undefined, flags: CheckFlags): Promise<numbe
       `${thousands(progress.schedules)} schedules, ${progress.findings.length} kinds of violation`,
     );
   const stopAtFirst = flags.first ?? false;
-  const options = { scenario, seedFrom: flags.seed, goOn, stopAtFirst, onProgress, ...backend.options };
+  const options = {
+    scenario,
+    seedFrom: flags.seed,
+    goOn,
+    stopAtFirst,
+    onProgress,
+    ...own,
+    ...backend.options,
+  };
   const interruption = watchSignals();
   const campaign = await campaignInSlices(memory, options, interruption);
   const seconds = (performance.now() - started) / 1000;
   const reports = await reportsOf(memory, options, campaign, interruption);
   interruption.ignore();
   endProgress();
-  const page = { scenario, flags: backend.flags };
+  const who = whoRuns(scenario, own);
+  const page = { scenario, flags: backend.flags, who };
   const outcome = { campaign, seconds, reports, page, interruption };
   if (flags.json) printJson({ ...asJson(outcome), ...backend.told });
   else printCampaign(outcome);
@@ -106,6 +121,7 @@ function until(deadline: number): (schedules: number) => boolean {
 function asJson({ campaign, seconds, reports, page, interruption }: Outcome): object {
   const { schedules, steps, digest, goals, harness } = campaign;
   return {
+    ...page.who,
     schedules,
     steps,
     seconds,

@@ -2,25 +2,31 @@ import { existsSync } from 'node:fs';
 import { UsageError } from '../../base/failure.ts';
 import { hasReplayLine } from '../../explore/pasted.ts';
 import { type Replay, readReplay } from '../../explore/replay-line.ts';
-import { runSeed, runTape } from '../../explore/run.ts';
+import { runSeed, runTape, whoRan } from '../../explore/run.ts';
 import type { NativeProvider } from '../../node/native-fabric.ts';
+
 import { sourcePlaces } from '../../node/source-places.ts';
+import { moduleRef } from '../../node/user-module.ts';
 import { recordAsJson } from '../../report/record-json.ts';
 import { EVERYTHING, PAGE, type TimelineOptions, timeline } from '../../report/timeline.ts';
 import { violationAsJson, violationInWords, waitInWords } from '../../report/violation-words.ts';
 import type { RunResult } from '../../sim/run-spec.ts';
 import { tapeRows } from '../../sim/tape.ts';
 import { SPECIMEN_NAMES } from '../../zoo/registry.ts';
+import type { Parts } from '../../zoo/specimen.ts';
 import { BACKEND_OPTION, type BackendName, openBackend, PROVIDER_OPTION } from '../backend.ts';
 import { commandOf } from '../command.ts';
 import { readText } from '../files.ts';
 import { checkMemory } from '../harness.ts';
 import { JSON_OPTION } from '../options.ts';
 import { complain, EXIT, print, printJson } from '../output.ts';
+import { loadOwnConnector } from '../own-connector.ts';
 
 interface ReplayFlags {
   readonly json?: boolean;
   readonly full?: boolean;
+  readonly connector?: string;
+  readonly changed?: boolean;
   readonly backend: BackendName;
   readonly provider?: NativeProvider;
 }
@@ -29,6 +35,11 @@ export const command = commandOf<ReplayFlags>({
   argument:
     'a replay line (mor1....) with or without what was printed around it, or a file that holds one (a log, or JSON with version, scenario, and seed or tape), or - for standard input',
   options: [
+    {
+      flag: '--connector <path>',
+      text: 'of a connector of your own: the module, if it is not where the line says',
+    },
+    { flag: '--changed', text: 'go on although that module has changed since the line was printed' },
     BACKEND_OPTION,
     PROVIDER_OPTION,
     { flag: '--full', text: 'every step, not the page that matters' },
@@ -46,7 +57,7 @@ export const command = commandOf<ReplayFlags>({
 /**
  * What the arguments say: one file, or a line and the words around it, as the shell has split them, or the JSON it stands for.
  *
- * @throws UsageError as readReplay and readText do; REPLAY-CONNECTOR for a connector that is not in this program.
+ * @throws UsageError as readReplay and readText do.
  */
 export function toldBy(words: readonly string[]): Replay {
   const [first = ''] = words;
@@ -59,29 +70,27 @@ export function toldBy(words: readonly string[]): Replay {
       `${words.length} arguments without a replay line: give one line or one file`,
     );
   const told = isPath ? readReplay(readText(first, 'replay'), first) : readReplay(text, 'the replay line');
-  if (told.connector !== told.scenario.connector)
-    throw new UsageError(
-      'REPLAY-CONNECTOR',
-      `the run was of connector ${JSON.stringify(told.connector)}, which is not in this program (it has ${SPECIMEN_NAMES.join(' and ')}): replay it through the library, readReplayLine and then runTape or runSeed with parts that make it`,
-    );
   return told;
 }
 
-function replay(words: readonly string[], flags: ReplayFlags): number {
+async function replay(words: readonly string[], flags: ReplayFlags): Promise<number> {
   const told = toldBy(words);
+  const { parts, isSame } = await attackedBy(told, flags);
   const memory = checkMemory();
   const backend = openBackend(flags, memory);
-  const options = { record: true, ...backend.options };
+  const options = { record: true, ...backend.options, ...(parts === null ? {} : { parts }) };
   const { scenario } = told;
-  const { result, tape } =
+  const run =
     'seed' in told.source
       ? runSeed(memory, scenario, told.source.seed, options)
       : runTape(memory, scenario, told.source.tape, options);
+  const { result, tape } = run;
   const { violation, digest, steps } = result;
   const page = flags.full ? EVERYTHING : PAGE;
   const { actorNames } = result.record;
   if (flags.json)
     printJson({
+      ...whoRan(run),
       digest,
       steps,
       violation: violation === null ? null : violationAsJson(violation, actorNames),
@@ -91,13 +100,47 @@ function replay(words: readonly string[], flags: ReplayFlags): number {
       record: recordAsJson(result.record, page),
     });
   else printRun(result, page);
-  if (told.digest !== '' && told.digest !== digest) {
+  if (!isSame)
+    complain('moriarty: the connector has changed since the line was printed, so no digest is compared');
+  else if (told.digest !== '' && told.digest !== digest) {
     complain(
-      `moriarty: REPLAY-DIGEST: the run's digest is ${digest}, the line says ${told.digest}: it was made by another version of the code or with a connector of somebody's own, was edited, or the harness is not deterministic`,
+      `moriarty: REPLAY-DIGEST: the run's digest is ${digest}, the line says ${told.digest}: it was made by another version of the code, or of what a connector of your own imports; it was edited; or the harness is not deterministic`,
     );
     return EXIT.harness;
   }
   return violation === null ? EXIT.fine : EXIT.violation;
+}
+
+interface Attacked {
+  /** Null for a connector of the registry. */
+  readonly parts: (() => Parts) | null;
+  /** False when a connector of the user's own is another one than the line tells of. */
+  readonly isSame: boolean;
+}
+
+/** The module that a run needs, as the line or a flag says; null for a connector of ours. @throws UsageError REPLAY-CONNECTOR */
+export function modulePathOf({ connector, module, scenario }: Replay, flag?: string): string | null {
+  const path = flag ?? module?.path;
+  if (path === undefined && connector !== scenario.connector)
+    throw new UsageError(
+      'REPLAY-CONNECTOR',
+      `the run was of connector ${JSON.stringify(connector)}, which is not in this program (it has ${SPECIMEN_NAMES.join(' and ')}): give its module with --connector ./mine.mjs, or replay it through the library, readReplayLine and then runTape or runSeed with parts that make it`,
+    );
+  return path ?? null;
+}
+
+/** @throws UsageError REPLAY-CONNECTOR, REPLAY-CHANGED, and as loadOwnConnector does. */
+async function attackedBy(told: Replay, flags: ReplayFlags): Promise<Attacked> {
+  const { module } = told;
+  const path = modulePathOf(told, flags.connector);
+  if (path === null) return { parts: null, isSame: true };
+  const isSame = module === undefined || moduleRef(path).hash === module.hash;
+  if (!isSame && flags.changed !== true)
+    throw new UsageError(
+      'REPLAY-CHANGED',
+      `${path} is not what it was when the line was printed (content ${moduleRef(path).hash}, the line says ${module.hash}): the run may be another one. Take back the change, or give --changed to see what the run comes to now`,
+    );
+  return { parts: (await loadOwnConnector(path)).parts, isSame };
 }
 
 function printRun(result: RunResult, page: TimelineOptions): void {

@@ -1,5 +1,5 @@
 import { CONTEXT_NUMBERS, LAYER_NUMBERS, type LayerView, PART_NUMBERS } from '../../base/cache-view.ts';
-import { isIndex } from '../../base/checks.ts';
+import { isIndex, isRecord } from '../../base/checks.ts';
 import type { EngineId, Mode, Role } from '../../base/topology.ts';
 import {
   bytes,
@@ -7,7 +7,6 @@ import {
   flag,
   index,
   indices,
-  isRecord,
   type PeerForm,
   type PeerMessageOf,
 } from '../../wire/peer-codec.ts';

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { afterAll, describe, expect, test } from 'vitest';
 import { UsageError } from '../../../src/base/failure.ts';
-import { toldBy } from '../../../src/cli/commands/replay.ts';
+import { modulePathOf, toldBy } from '../../../src/cli/commands/replay.ts';
 import { readReplay, readReplayLine, replayLine } from '../../../src/explore/replay-line.ts';
 import { runSeed } from '../../../src/explore/run.ts';
 import { shrinkSeed } from '../../../src/explore/shrink.ts';
@@ -166,7 +166,9 @@ describe('a run of a connector that this program does not have', () => {
 
   test('has its name in the line, and the command line refuses it by that name', () => {
     expect(readReplayLine(line)).toMatchObject({ connector: 'acme', scenario: SHIPPED_MIX });
-    expect(refusal(() => toldBy([line]))).toMatch(/^REPLAY-CONNECTOR: .*"acme".*library/);
+    expect(refusal(() => modulePathOf(toldBy([line])))).toMatch(
+      /^REPLAY-CONNECTOR: .*"acme".*--connector .*library/,
+    );
   });
 
   test('is told from ours also when it kept our name', () => {
@@ -186,5 +188,35 @@ describe('a run of a connector that this program does not have', () => {
     expect(refusal(() => readReplay(text, 'here'))).toMatch(
       /^SCENARIO-FORM: .*"acme" is not in this program/,
     );
+  });
+});
+
+describe('the line of a connector that was loaded from a file', () => {
+  const module = { path: './mine.mjs', hash: '0123456789abcdef' };
+  const told = { scenario: SHIPPED_MIX, source: { seed: 3 }, digest: '', connector: 'mine', module };
+
+  test('names the file and its content', () => {
+    const read = readReplayLine(replayLine(told));
+    expect(read).toMatchObject({ connector: 'mine', module });
+    expect(modulePathOf(read)).toBe('./mine.mjs');
+    expect(modulePathOf(read, 'there/mine.mjs')).toBe('there/mine.mjs');
+  });
+
+  test.each([
+    ['no file', { hash: module.hash }],
+    ['no content', { path: 'x.mjs' }],
+    ['content that is no hash', { path: 'x.mjs', hash: 'xyz' }],
+    ['a path that moves the cursor', { path: 'x\u001b[2J.mjs', hash: module.hash }],
+    ['a path without an end', { path: 'x'.repeat(5000), hash: module.hash }],
+    ['a text', 'x.mjs'],
+  ])('is refused with %s', (_, odd) => {
+    const text = JSON.stringify({
+      version: 1,
+      scenario: 'shipped-mix',
+      seed: 1,
+      connector: 'mine',
+      module: odd,
+    });
+    expect(refusal(() => readReplay(text, 'x'))).toMatch(/^REPLAY-FORM: x: module must be/);
   });
 });
