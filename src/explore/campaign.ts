@@ -3,11 +3,12 @@ import { mix } from '../base/mix.ts';
 import type { Fabric } from '../io/fabric.ts';
 import { sameFailure, type Violation } from '../oracle/verdict.ts';
 import type { WorldMemory } from '../sim/memory.ts';
-import type { RunResult } from '../sim/run-spec.ts';
 import type { Scenario } from '../sim/scenario.ts';
 import { worldGoalsIn } from '../wire/goals.ts';
 import type { Parts } from '../zoo/specimen.ts';
 import {
+  addHarnessFailures,
+  type HarnessFailure,
   type HarnessFailures,
   harnessFailureOf,
   keepHarnessFailure,
@@ -45,6 +46,8 @@ export interface Campaign {
   steps: number;
   /** 32 bits over the digests of all schedules. */
   digest: number;
+  /** What was folded into it, where parts are to be joined. */
+  readonly folded?: number[];
   /** How often each coverage point was reached: the world's that the scenario allows, and the connector's own. */
   readonly goals: Map<string, number>;
   readonly findings: Finding[];
@@ -94,11 +97,16 @@ export function advanceCampaign(
     const seed = options.seedFrom + campaign.schedules;
     const run = runOne(memory, options, seed, campaign);
     campaign.schedules++;
-    if (run === null) campaign.digest = mix(campaign.digest, BROKEN_DIGEST);
+    if (run === null) fold(campaign, BROKEN_DIGEST);
     else addRun(campaign, options.scenario, run, seed);
     if (campaign.schedules % PROGRESS_EVERY === 0) options.onProgress?.(campaign);
   }
   return !isOver(options, campaign);
+}
+
+function fold(campaign: Campaign, word: number): void {
+  campaign.digest = mix(campaign.digest, word);
+  campaign.folded?.push(word);
 }
 
 function isOver({ stopAtFirst, goOn }: CampaignOptions, { findings, schedules }: Campaign): boolean {
@@ -117,21 +125,56 @@ function runOne(memory: WorldMemory, options: CampaignOptions, seed: number, cam
 }
 
 function addRun(campaign: Campaign, scenario: Scenario, { result, parts }: Run, seed: number): void {
-  const { steps, digest, goals, violation } = result;
+  const { steps, digest, goals, violation, record } = result;
   if (campaign.goals.size === 0)
     for (const goal of [...worldGoalsIn(scenario), ...(parts.connector.goals ?? [])])
       campaign.goals.set(goal, 0);
   campaign.steps += steps;
-  for (let at = 0; at < 16; at += 8)
-    campaign.digest = mix(campaign.digest, Number.parseInt(digest.slice(at, at + 8), 16));
+  for (let at = 0; at < 16; at += 8) fold(campaign, Number.parseInt(digest.slice(at, at + 8), 16));
   for (const [goal, count] of goals) campaign.goals.set(goal, (campaign.goals.get(goal) ?? 0) + count);
-  if (violation !== null) addFinding(campaign, violation, seed, result);
+  if (violation !== null)
+    addFinding(campaign, { violation, actorNames: record.actorNames, seed, steps, count: 1 });
 }
 
-function addFinding(campaign: Campaign, violation: Violation, seed: number, result: RunResult): void {
-  const { steps, record } = result;
-  const { actorNames } = record;
-  const known = campaign.findings.find((finding) => sameFailure(finding.violation, violation));
-  if (known !== undefined) known.count++;
-  else campaign.findings.push({ violation, actorNames, seed, steps, count: 1 });
+function addFinding(campaign: Campaign, finding: Finding): void {
+  const known = campaign.findings.find(({ violation }) => sameFailure(violation, finding.violation));
+  if (known !== undefined) known.count += finding.count;
+  else campaign.findings.push({ ...finding });
+}
+
+/** A stretch of a campaign, as somebody else may run it: plain data. */
+export interface Stretch {
+  /** Schedules of the campaign before it. */
+  readonly from: number;
+  readonly schedules: number;
+}
+
+/**
+ * Runs one stretch of the campaign that the options describe, as if all before it had run without a finding.
+ *
+ * @throws UsageError as runCampaign does, of the campaign's first schedule only.
+ */
+export function runStretch(memory: WorldMemory, options: CampaignOptions, stretch: Stretch): Campaign {
+  const { from, schedules } = stretch;
+  const part = { ...newCampaign(), schedules: from, folded: [] };
+  const goOn = (done: number): boolean => done < from + schedules;
+  advanceCampaign(memory, { ...options, goOn }, part, schedules);
+  return { ...part, schedules: part.schedules - from };
+}
+
+/** Adds the next stretch to a campaign, which then is what it would be had it run the stretch itself. */
+export function joinStretch(campaign: Campaign, part: Campaign): void {
+  campaign.schedules += part.schedules;
+  campaign.steps += part.steps;
+  for (const word of part.folded ?? []) fold(campaign, word);
+  for (const [goal, count] of part.goals) campaign.goals.set(goal, (campaign.goals.get(goal) ?? 0) + count);
+  for (const finding of part.findings) addFinding(campaign, finding);
+  addHarnessFailures(campaign.harness, part.harness);
+}
+
+/** Adds a stretch of which nothing is known but why: one harness failure. */
+export function joinLost(campaign: Campaign, { schedules }: Stretch, failure: HarnessFailure): void {
+  campaign.schedules += schedules;
+  for (let lost = 0; lost < schedules; lost++) fold(campaign, BROKEN_DIGEST);
+  keepHarnessFailure(campaign.harness, failure);
 }

@@ -1,6 +1,6 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { closeSync, existsSync, mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { availableParallelism, tmpdir } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { afterAll, describe, expect, test } from 'vitest';
 
@@ -48,26 +48,41 @@ function intoFullDisk(...args: string[]): { status: number | null; stderr: strin
   }
 }
 
-test('Ctrl-C prints what was found so far as one JSON document and ends with 130', async () => {
-  const preload = `${folder}/ready.mjs`;
-  // Tells when the program listens for the signal.
-  writeFileSync(
-    preload,
-    "process.on('newListener', (name) => { if (name === 'SIGINT') process.stderr.write('listens'); });",
-  );
-  const args = ['--import', preload, MAIN, ...FAULTY.slice(0, -1), '1000000000', '--json'];
-  const child = spawn(process.execPath, args);
-  let out = '';
-  child.stdout.on('data', (data) => {
-    out += data;
-  });
-  child.stderr.once('data', () => setTimeout(() => child.kill('SIGINT'), 500));
-  const status = await new Promise((end) => child.on('close', end));
-  expect(status).toBe(130);
-  const report = JSON.parse(out) as { interrupted: string; schedules: number };
-  expect(report.interrupted).toBe('SIGINT');
-  expect(report.schedules).toBeGreaterThan(0);
-});
+/** As many as a machine of one core has. */
+const JOBS = [1, 2].filter((jobs) => jobs <= availableParallelism());
+
+test.each(JOBS)(
+  'Ctrl-C prints what %d threads have found so far, as one JSON document, and ends with 130',
+  async (jobs) => {
+    const preload = `${folder}/ready.mjs`;
+    // Tells when the program listens for the signal.
+    writeFileSync(
+      preload,
+      "process.on('newListener', (name) => { if (name === 'SIGINT') process.stderr.write('listens'); });",
+    );
+    const args = [
+      '--import',
+      preload,
+      MAIN,
+      ...FAULTY.slice(0, -1),
+      '1000000000',
+      '--jobs',
+      `${jobs}`,
+      '--json',
+    ];
+    const child = spawn(process.execPath, args);
+    let out = '';
+    child.stdout.on('data', (data) => {
+      out += data;
+    });
+    child.stderr.once('data', () => setTimeout(() => child.kill('SIGINT'), 500));
+    const status = await new Promise((end) => child.on('close', end));
+    expect(status).toBe(130);
+    const report = JSON.parse(out) as { interrupted: string; schedules: number };
+    expect(report.interrupted).toBe('SIGINT');
+    expect(report.schedules).toBeGreaterThan(0);
+  },
+);
 
 test.each([
   ['an error', "setTimeout(() => { throw new TypeError('late'); }, 0);"],

@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os';
 import type { Campaign } from '../../explore/campaign.ts';
 import { whoRuns } from '../../explore/run.ts';
 import type { NativeProvider } from '../../node/native-fabric.ts';
@@ -8,6 +9,7 @@ import { type FindingReport, findingAsJson, showFinding } from '../finding-repor
 import { checkMemory } from '../harness.ts';
 import { exitOf, type HarnessPage, harnessAsJson, showHarnessFailures } from '../harness-report.ts';
 import { exitUnless, type Interruption, showInterruption, watchSignals } from '../interruption.ts';
+import { campaignInThreads } from '../jobs.ts';
 import { duration, JSON_OPTION, SEED_OPTION, wholeNumber } from '../options.ts';
 import { endProgress, print, printJson, showProgress, thousands } from '../output.ts';
 import { attackOf, SCENARIO_ARGUMENT, SCENARIO_OPTIONS, type ScenarioFlags } from '../scenario-choice.ts';
@@ -16,6 +18,7 @@ interface CheckFlags extends ScenarioFlags {
   readonly seeds?: number;
   readonly time?: number;
   readonly seed: number;
+  readonly jobs: number;
   readonly first?: boolean;
   readonly json?: boolean;
   readonly backend: BackendName;
@@ -40,6 +43,12 @@ export const command = commandOf<CheckFlags>({
       conflicts: 'seeds',
     },
     SEED_OPTION,
+    {
+      flag: '--jobs <n>',
+      text: 'worker threads that share the schedules, at most one for each core; what is found is the same',
+      parse: wholeNumber(1, availableParallelism()),
+      usual: 1,
+    },
     { flag: '--first', text: 'stop at the first violation' },
     BACKEND_OPTION,
     PROVIDER_OPTION,
@@ -48,7 +57,7 @@ export const command = commandOf<CheckFlags>({
   examples: [
     {
       line: 'check',
-      does: 'runs 2,000 schedules of the default mix; `--mode`, `--seeds`, `--time 30s`, `--first`, a scenario file',
+      does: 'runs 2,000 schedules of the default mix; `--mode`, `--seeds`, `--time 30s`, `--jobs 2`, `--first`, a scenario file',
     },
     {
       line: 'check --connector as-written --fault F6',
@@ -89,7 +98,10 @@ async function check(file: string | undefined, flags: CheckFlags): Promise<numbe
     ...backend.options,
   };
   const interruption = watchSignals();
-  const campaign = await campaignInSlices(memory, options, interruption);
+  const campaign =
+    flags.jobs === 1
+      ? await campaignInSlices(memory, options, interruption)
+      : await campaignInThreads(options, { threads: flags.jobs, backend: flags }, interruption);
   const seconds = (performance.now() - started) / 1000;
   const reports = await reportsOf(memory, options, campaign, interruption);
   interruption.ignore();
