@@ -2,7 +2,7 @@ import { type LayerView, listedTokensOf, listedUnitsOf, type PartView } from '..
 import { isCount } from '../base/checks.ts';
 import { UsageError } from '../base/failure.ts';
 import { refusalOf } from './refusal.ts';
-import { sharedStretches } from './shares.ts';
+import { type Stretch, sharedStretches } from './shares.ts';
 
 /**
  * One part of a layer on one side, with a request's blocks: `blocks[i]` stands for the units from `firstUnit` +
@@ -32,15 +32,21 @@ export interface LayerSide {
   readonly firstToken: number;
 }
 
+/** The units, or tokens, [from, to). */
+export interface UnitRange {
+  readonly from: number;
+  readonly to: number;
+}
+
 /**
- * Adds to `runs` the triples (local offset, remote offset, bytes) that move one part of the units [from, to), for every
+ * Adds to `runs` the triples (local offset, remote offset, bytes) that move one part of some units, for every
  * head and unit that both sides hold. Pieces are cut at each page border of either side, and where a unit that one side
  * lacks lies between. The axes are walked in the order in which they lie on the local side, outermost first, so that what
  * touches on both sides is joined as it is met.
  * @throws UsageError PLAN-RANGE when a block list does not cover the range or names a block outside its cache.
  */
-export function planPart(local: PartSide, remote: PartSide, from: number, to: number, runs: number[]): void {
-  walk(local, local.part, remote, remote.part, ONE, from, to, runs);
+export function planPart(local: PartSide, remote: PartSide, units: UnitRange, runs: number[]): void {
+  walk({ local, part: local.part, remote, peer: remote.part }, ONE, units, runs);
 }
 
 /**
@@ -48,37 +54,31 @@ export function planPart(local: PartSide, remote: PartSide, from: number, to: nu
  * planTransfer, which keeps their runs apart.
  * @throws UsageError PLAN-RANGE as planPart.
  */
-export function planUnits(local: UnitSide, remote: UnitSide, from: number, to: number, runs: number[]): void {
+export function planUnits(local: UnitSide, remote: UnitSide, units: UnitRange, runs: number[]): void {
   const here = local.layer.parts;
   const there = remote.layer.parts;
   if (here.length === 2 && there.length === 2 && isPair(here) && isPair(there))
-    return planPair(local, here, remote, there, from, to, runs);
+    return planPair(local, remote, units, runs);
   for (const part of here) {
     const peer = there.find(({ name }) => name === part.name);
-    if (peer !== undefined) walk(local, part, remote, peer, ONE, from, to, runs);
+    if (peer !== undefined) walk({ local, part, remote, peer }, ONE, units, runs);
   }
 }
 
 /**
- * The same for the tokens [tokenFrom, tokenTo), rounded outward to units.
+ * The same for a range of tokens, rounded outward to units.
  * @throws UsageError PLAN-RANGE as planPart, for a token or list that begins nowhere, and for layers of unequal units;
  *   PLAN-REFUSED with the cause when the layers cannot be joined; PLAN-SIZE.
  */
-export function planLayer(
-  local: LayerSide,
-  remote: LayerSide,
-  tokenFrom: number,
-  tokenTo: number,
-  runs: number[],
-): void {
-  requireTokens(tokenFrom, tokenTo, local.firstToken, remote.firstToken);
+export function planLayer(local: LayerSide, remote: LayerSide, tokens: UnitRange, runs: number[]): void {
+  requireTokens(tokens.from, tokens.to, local.firstToken, remote.firstToken);
   const { unitTokens } = local.layer;
   const [here, there] = [inUnits(local, unitTokens), inUnits(remote, unitTokens)];
   const cause = refusalOf(local.layer, remote.layer);
   if (cause !== '') throw new UsageError('PLAN-REFUSED', cause);
-  const from = Math.floor(tokenFrom / unitTokens);
-  const to = tokenTo > tokenFrom ? Math.ceil(tokenTo / unitTokens) : from;
-  planUnits(here, there, from, to, runs);
+  const from = Math.floor(tokens.from / unitTokens);
+  const to = tokens.to > tokens.from ? Math.ceil(tokens.to / unitTokens) : from;
+  planUnits(here, there, { from, to }, runs);
 }
 
 /** @throws UsageError PLAN-RANGE when the side is not counted in units of so many tokens or begins within a block. */
@@ -106,20 +106,13 @@ function isPair([first, second]: readonly PartView[]): boolean {
   );
 }
 
-function planPair(
-  local: UnitSide,
-  here: readonly PartView[],
-  remote: UnitSide,
-  there: readonly PartView[],
-  from: number,
-  to: number,
-  runs: number[],
-): void {
+function planPair(local: UnitSide, remote: UnitSide, units: UnitRange, runs: number[]): void {
+  const [here, there] = [local.layer.parts, remote.layer.parts];
   const crossed = here[0]!.name !== there[0]!.name;
   const first = there[crossed ? 1 : 0]!;
   const second = there[crossed ? 0 : 1]!;
   const axis = { count: 2, local: here[1]!.base - here[0]!.base, remote: second.base - first.base };
-  walk(local, here[0]!, remote, first, axis, from, to, runs);
+  walk({ local, part: here[0]!, remote, peer: first }, axis, units, runs);
 }
 
 /** Rows of one plan, some 200 MB of them. */
@@ -156,19 +149,28 @@ interface Axis {
   readonly remote: number;
 }
 
+type Axes = readonly [Axis, Axis, Axis];
+
 const ONE: Axis = { count: 1, local: Number.MAX_SAFE_INTEGER, remote: 0 };
 
-/** The common walk: `part` and `peer`, and as many more parts as `parts` says, at its distances. */
-function walk(
-  local: UnitSide,
-  part: PartView,
-  remote: UnitSide,
-  peer: PartView,
-  parts: Axis,
-  from: number,
-  to: number,
-  runs: number[],
-): void {
+/** A part of the local layer and its peer. */
+interface PartPair {
+  readonly local: UnitSide;
+  readonly part: PartView;
+  readonly remote: UnitSide;
+  readonly peer: PartView;
+}
+
+/** Bytes from some place on either side. */
+interface Offsets {
+  readonly local: number;
+  readonly remote: number;
+}
+
+/** The common walk: over a pair, and as many more parts as `parts` says, at its distances. */
+function walk(pair: PartPair, parts: Axis, units: UnitRange, runs: number[]): void {
+  const { local, part, remote, peer } = pair;
+  const { from, to } = units;
   const here = local.layer;
   const there = remote.layer;
   const headFrom = Math.max(here.headFirst, there.headFirst);
@@ -187,67 +189,43 @@ function walk(
   const partsOutside = parts.count > 1 && parts.local > part.blockStride;
   const headsOutside = heads.count > 1 && heads.local > part.blockStride;
   const [outer, next] = inOrder(partsOutside ? parts : ONE, headsOutside ? heads : ONE);
-  const pair = {
-    local,
-    part,
-    remote,
-    peer,
-    parts: partsOutside ? ONE : parts,
-    heads: headsOutside ? ONE : heads,
-  };
+  const within = { ...pair, parts: partsOutside ? ONE : parts, heads: headsOutside ? ONE : heads };
   for (let i = 0; i < outer.count; i++) {
     for (let j = 0; j < next.count; j++) {
-      const localAdd = localHead + i * outer.local + j * next.local;
-      walkList(pair, localAdd, remoteHead + i * outer.remote + j * next.remote, from, to, runs);
+      const add = {
+        local: localHead + i * outer.local + j * next.local,
+        remote: remoteHead + i * outer.remote + j * next.remote,
+      };
+      walkList(within, add, units, runs);
     }
   }
 }
 
-interface WalkedPair {
-  readonly local: UnitSide;
-  readonly part: PartView;
-  readonly remote: UnitSide;
-  readonly peer: PartView;
+interface WalkedPair extends PartPair {
   /** The axes that lie within a page. */
   readonly parts: Axis;
   readonly heads: Axis;
 }
 
 /** One pass over both block lists, at a distance from the first head and part on either side. */
-function walkList(
-  pair: WalkedPair,
-  localAdd: number,
-  remoteAdd: number,
-  from: number,
-  to: number,
-  runs: number[],
-): void {
+function walkList(pair: WalkedPair, add: Offsets, { from, to }: UnitRange, runs: number[]): void {
   const { local, remote } = pair;
   const [here, there] = [local.layer.context, remote.layer.context];
-  const [localUnit, remoteUnit] = [from - local.firstUnit, from - remote.firstUnit];
-  if (here.ranks === 1 && there.ranks === 1)
-    return walkStretch(pair, localAdd, remoteAdd, localUnit, remoteUnit, to - from, runs);
-  for (const stretch of sharedStretches(here, localUnit, there, remoteUnit, to - from))
-    walkStretch(pair, localAdd, remoteAdd, stretch.local, stretch.remote, stretch.units, runs);
+  const first = { local: from - local.firstUnit, remote: from - remote.firstUnit, units: to - from };
+  if (here.ranks === 1 && there.ranks === 1) return walkStretch(pair, add, first, runs);
+  for (const stretch of sharedStretches(here, there, first)) walkStretch(pair, add, stretch, runs);
 }
 
-/** So many units from these two of either side on, by their numbers among those that lie there. */
-function walkStretch(
-  { local, part, remote, peer, parts, heads }: WalkedPair,
-  localAdd: number,
-  remoteAdd: number,
-  localUnit: number,
-  remoteUnit: number,
-  unitCount: number,
-  runs: number[],
-): void {
-  for (let done = 0; done < unitCount; ) {
-    const here = placeOf(local, part, localUnit + done);
-    const there = placeOf(remote, peer, remoteUnit + done);
-    const count = Math.min(unitCount - done, here.room, there.room);
+/** The units of one stretch. */
+function walkStretch(pair: WalkedPair, add: Offsets, stretch: Stretch, runs: number[]): void {
+  const { local, part, remote, peer, parts, heads } = pair;
+  for (let done = 0; done < stretch.units; ) {
+    const here = placeOf(local, part, stretch.local + done);
+    const there = placeOf(remote, peer, stretch.remote + done);
+    const count = Math.min(stretch.units - done, here.room, there.room);
     const units: Axis = { count, local: part.unitStride, remote: peer.unitStride };
-    const [first, second, third] = inLocalOrder(parts, heads, units);
-    addCells(first, second, third, here.offset + localAdd, there.offset + remoteAdd, part.bytes, runs);
+    const at = { local: here.offset + add.local, remote: there.offset + add.remote };
+    addCells(inLocalOrder(parts, heads, units), at, part.bytes, runs);
     done += count;
   }
 }
@@ -257,7 +235,7 @@ function inOrder(a: Axis, b: Axis): readonly [Axis, Axis] {
 }
 
 /** Outermost first. Three axes need no more than three comparisons. */
-function inLocalOrder(a: Axis, b: Axis, c: Axis): readonly [Axis, Axis, Axis] {
+function inLocalOrder(a: Axis, b: Axis, c: Axis): Axes {
   const [x, y] = inOrder(a, b);
   if (c.local >= x.local) return [c, x, y];
   return c.local >= y.local ? [x, c, y] : [x, y, c];
@@ -299,19 +277,11 @@ function requireCover(side: UnitSide, from: number, to: number): void {
 }
 
 /** Adds the cells of one piece, each joined to the run before it when it continues it on both sides. */
-function addCells(
-  outer: Axis,
-  middle: Axis,
-  inner: Axis,
-  localAt: number,
-  remoteAt: number,
-  cellBytes: number,
-  runs: number[],
-): void {
+function addCells([outer, middle, inner]: Axes, at: Offsets, cellBytes: number, runs: number[]): void {
   for (let i = 0; i < outer.count; i++) {
     for (let j = 0; j < middle.count; j++) {
-      let local = localAt + i * outer.local + j * middle.local;
-      let remote = remoteAt + i * outer.remote + j * middle.remote;
+      let local = at.local + i * outer.local + j * middle.local;
+      let remote = at.remote + i * outer.remote + j * middle.remote;
       for (let k = 0; k < inner.count; k++, local += inner.local, remote += inner.remote) {
         const last = runs.length - 3;
         const isNext =

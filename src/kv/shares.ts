@@ -15,26 +15,20 @@ export interface Stretch {
 }
 
 /**
- * The units held on both sides among `units` ones, of which the first has these two distances from the starts of the
- * lists; in order, and as few stretches as there can be.
+ * The units held on both sides among those of `all`, whose first one has these two distances from the starts of the lists;
+ * in order, and as few stretches as there can be.
  */
-export function* sharedStretches(
-  here: ContextView,
-  localUnit: number,
-  there: ContextView,
-  remoteUnit: number,
-  units: number,
-): Generator<Stretch> {
+export function* sharedStretches(here: ContextView, there: ContextView, all: Stretch): Generator<Stretch> {
   let open: Stretch = { local: 0, remote: 0, units: 0 };
-  for (let done = 0; done < units; ) {
-    const local = holdOf(here, localUnit + done);
-    const remote = holdOf(there, remoteUnit + done);
+  for (let done = 0; done < all.units; ) {
+    const local = holdOf(here, all.local + done);
+    const remote = holdOf(there, all.remote + done);
     const absent = Math.max(local.absent, remote.absent);
     if (absent > 0) {
       done += absent;
       continue;
     }
-    const count = Math.min(units - done, local.room, remote.room);
+    const count = Math.min(all.units - done, local.room, remote.room);
     const goesOn = open.local + open.units === local.at && open.remote + open.units === remote.at;
     if (goesOn) open = { ...open, units: open.units + count };
     else {

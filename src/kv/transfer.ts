@@ -339,10 +339,15 @@ function planPair(
   const together = pairs.every(
     ({ here, there }) => here.region === first!.here.region && there.region === first!.there.region,
   );
-  if (together) return planUnits(local, remote, unitFrom, unitTo, bucketOf(buckets, first!));
+  if (together) return planUnits(local, remote, { from: unitFrom, to: unitTo }, bucketOf(buckets, first!));
   for (const pair of pairs) {
     const runs = bucketOf(buckets, pair);
-    planPart({ ...local, part: pair.here }, { ...remote, part: pair.there }, unitFrom, unitTo, runs);
+    planPart(
+      { ...local, part: pair.here },
+      { ...remote, part: pair.there },
+      { from: unitFrom, to: unitTo },
+      runs,
+    );
   }
 }
 

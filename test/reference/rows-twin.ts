@@ -200,7 +200,7 @@ function planParts(
     const there = partAt(words, remote.parts, index);
     if (!makesSense(here) || !makesSense(there) || here.bytes !== there.bytes) return REFUSED;
     try {
-      planPart(sideOf(words, local, here), sideOf(words, remote, there), from, to, runs);
+      planPart(sideOf(words, local, here), sideOf(words, remote, there), { from, to }, runs);
     } catch (error) {
       if (error instanceof UsageError) return NOT_COVERED;
       throw error;

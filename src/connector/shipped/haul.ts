@@ -285,8 +285,7 @@ function postLayer(
   planUnits(
     { layer: local, blocks: haul.blocks, firstUnit: 0 },
     { layer: remote, blocks: grant.blocks, firstUnit: grant.firstSlot },
-    from,
-    to,
+    { from, to },
     runs,
   );
   peer.postedTo[layer] = to;

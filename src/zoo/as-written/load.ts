@@ -62,8 +62,7 @@ function postRead(state: WorkerState, load: LoadOrder, peer: ActorId, layer: num
   planUnits(
     { layer: local, blocks, firstUnit: 0 },
     { layer: remote, blocks: remoteBlocks, firstUnit: 0 },
-    tokenFrom,
-    tokenTo,
+    { from: tokenFrom, to: tokenTo },
     runs,
   );
   const from = Math.floor(tokenFrom / local.blockUnits);

@@ -127,8 +127,7 @@ function postLayer(
   planUnits(
     { layer: local, blocks: save.blocks, firstUnit: 0 },
     { layer: remote, blocks: remoteBlocks, firstUnit: 0 },
-    0,
-    save.tokens,
+    { from: 0, to: save.tokens },
     runs,
   );
   const blockCount = Math.ceil(save.tokens / local.blockUnits);

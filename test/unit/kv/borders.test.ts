@@ -53,11 +53,11 @@ describe.each(BAD)('a number of %d', (bad) => {
     const [layer] = ENGINE.ranks[0]!.layers;
     const side: LayerSide = { layer: layer!, blocks: [3, 1, 2], firstToken: 0 };
     const refused = expect.objectContaining({ code: 'PLAN-RANGE' });
-    expect(() => planLayer({ ...side, blocks: [3, bad, 2] }, side, 0, 12, [])).toThrow(refused);
-    expect(() => planLayer(side, { ...side, blocks: [3, bad, 2] }, 0, 12, [])).toThrow(refused);
-    expect(() => planLayer(side, { ...side, firstToken: bad }, 0, 12, [])).toThrow(refused);
-    expect(() => planLayer(side, side, bad, 12, [])).toThrow(refused);
-    expect(() => planLayer(side, side, 0, bad, [])).toThrow(refused);
+    expect(() => planLayer({ ...side, blocks: [3, bad, 2] }, side, { from: 0, to: 12 }, [])).toThrow(refused);
+    expect(() => planLayer(side, { ...side, blocks: [3, bad, 2] }, { from: 0, to: 12 }, [])).toThrow(refused);
+    expect(() => planLayer(side, { ...side, firstToken: bad }, { from: 0, to: 12 }, [])).toThrow(refused);
+    expect(() => planLayer(side, side, { from: bad, to: 12 }, [])).toThrow(refused);
+    expect(() => planLayer(side, side, { from: 0, to: bad }, [])).toThrow(refused);
   });
 });
 
@@ -76,7 +76,9 @@ test('a transfer with more cells than are looked at is refused before they are',
     expect.objectContaining({ code: 'PLAN-SIZE' }),
   );
   const side = { layer: wide[0]!, blocks: [1, 2], firstToken: 0 };
-  expect(() => planLayer(side, side, 0, 2, [])).toThrow(expect.objectContaining({ code: 'PLAN-SIZE' }));
+  expect(() => planLayer(side, side, { from: 0, to: 2 }, [])).toThrow(
+    expect.objectContaining({ code: 'PLAN-SIZE' }),
+  );
 });
 
 /** What one field may become. */
@@ -152,7 +154,7 @@ const ENTRIES: { readonly [name: string]: (draw: (below: number) => number) => u
     const side = { layer: LAYER!, blocks: [3, 1, 2], firstToken: 0 };
     const { here, there, from, to } = spoiled({ here: side, there: side, from: 4, to: 12 }, draw);
     const runs: number[] = [];
-    planLayer(here, there, from, to, runs);
+    planLayer(here, there, { from, to }, runs);
     return runs;
   },
   refusalOf: (draw) => refusalOf(spoiled(LAYER!, draw), LAYER!),

@@ -59,8 +59,7 @@ function rowsByBlock(
       planPart(
         { part, layer: local, blocks: ids.local, firstUnit: 0 },
         { part: remote.parts[at]!, layer: remote, blocks: ids.remote, firstUnit: 0 },
-        0,
-        local.blockUnits,
+        { from: 0, to: local.blockUnits },
         runs,
       );
       return runs;
@@ -80,8 +79,7 @@ function moved(golden: Case): { before: number[][]; merged: number[][] } {
   planLayer(
     { layer: local, blocks: local_block_ids, firstToken: 0 },
     { layer: remote, blocks: remote_block_ids, firstToken: 0 },
-    0,
-    tokens,
+    { from: 0, to: tokens },
     runs,
   );
   return { before: columnsOf(rowsByBlock(local, remote, golden)), merged: columnsOf(mergeRows(runs)) };

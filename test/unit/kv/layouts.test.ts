@@ -372,7 +372,7 @@ describe('runs per copy, as the table in docs/LAYOUTS.md predicts', () => {
     const part = layer!.parts.find((candidate) => candidate.name === 'k')!;
     const runs: number[] = [];
     const sideOf = (block: number) => ({ part, layer: layer!, blocks: [block], firstUnit: 0 });
-    planPart(sideOf(3), sideOf(1), 0, N, runs);
+    planPart(sideOf(3), sideOf(1), { from: 0, to: N }, runs);
     return runs.length / 3;
   }
 

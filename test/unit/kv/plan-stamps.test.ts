@@ -172,8 +172,8 @@ test('every rank pair together writes each wanted cell once with its own stamp a
           expect(targetRanks(heads, source.tp, target.tp, sourceRank)).toContain(targetRank);
           const fromRank = here.ranks[sourceRank]!;
           const runs: number[] = [];
-          if (pull) planUnits(given(to, there), given(fromRank, here), from, tokens, runs);
-          else planUnits(given(fromRank, here), given(to, there), from, tokens, runs);
+          if (pull) planUnits(given(to, there), given(fromRank, here), { from, to: tokens }, runs);
+          else planUnits(given(fromRank, here), given(to, there), { from, to: tokens }, runs);
           for (let i = 0; i < runs.length; i += 3) {
             const [sourceAt, targetAt] = pull ? [runs[i + 1]!, runs[i]!] : [runs[i]!, runs[i + 1]!];
             actual.words.set([sourceAt, targetAt, runs[i + 2]!], RUNS_AT / 4 + i);

@@ -28,8 +28,7 @@ describe('runs of equal layouts', () => {
     planUnits(
       { layer: local, blocks, firstUnit: 0 },
       { layer: remote, blocks, firstUnit: 0 },
-      0,
-      tokens,
+      { from: 0, to: tokens },
       runs,
     );
     return runs.length / 3;
@@ -104,8 +103,7 @@ describe('runs of equal layouts', () => {
     planUnits(
       { layer: view('KBNH'), blocks: [7], firstUnit: 0 },
       { layer: remote, blocks: [1], firstUnit: 0 },
-      0,
-      N,
+      { from: 0, to: N },
       runs,
     );
     const block = N * H * 16;
@@ -181,11 +179,11 @@ describe('two parts', () => {
       [odd, odd],
     ] as const) {
       const together: number[] = [];
-      planUnits(sideOf(here), sideOf(there), 1, 11, together);
+      planUnits(sideOf(here), sideOf(there), { from: 1, to: 11 }, together);
       const oneByOne: number[] = [];
       for (const part of here.parts) {
         const peer = there.parts.find(({ name }) => name === part.name)!;
-        planPart({ ...sideOf(here), part }, { ...sideOf(there), part: peer }, 1, 11, oneByOne);
+        planPart({ ...sideOf(here), part }, { ...sideOf(there), part: peer }, { from: 1, to: 11 }, oneByOne);
       }
       expect(bytePairs(together)).toEqual(bytePairs(oneByOne));
       expect(bytePairs(together)).toHaveLength(10 * 2 * 2 * 8);
@@ -202,7 +200,7 @@ describe('two parts', () => {
       ],
     };
     const runs: number[] = [];
-    planUnits(sideOf(swapped), sideOf(swapped), 0, 4, runs);
+    planUnits(sideOf(swapped), sideOf(swapped), { from: 0, to: 4 }, runs);
     expect(runs).toHaveLength(2 * 3);
   });
 
@@ -211,7 +209,7 @@ describe('two parts', () => {
     const [first, second] = layer.parts as [PartView, PartView];
     const apart = { ...layer, parts: [first, { ...second, region: 1 }] };
     const runs: number[] = [];
-    planUnits(sideOf(apart), sideOf(apart), 0, 8, runs);
+    planUnits(sideOf(apart), sideOf(apart), { from: 0, to: 8 }, runs);
     expect(runs).toEqual([256, 256, 64, 0, 0, 64, 320, 320, 64, 64, 64, 64]);
   });
 });
@@ -230,7 +228,7 @@ test('heads that lie further apart than blocks are walked outside the list, so t
   });
   const side = { layer: layer!, blocks: [1, 2, 3], firstToken: 0 };
   const runs: number[] = [];
-  planLayer(side, side, 0, 12, runs);
+  planLayer(side, side, { from: 0, to: 12 }, runs);
   expect(runs).toEqual(
     [0, 1, 2].flatMap((head) =>
       Array(2)
@@ -265,7 +263,7 @@ describe('refusals', () => {
     ['nothing for no token and no list', span([]), span([]), 3, 3, 'accepted'],
   ])('a plan refuses %s', (_, local, remote, from, to, code) => {
     const runs: number[] = [];
-    expect(codeOf(() => planUnits(local, remote, from, to, runs))).toBe(code);
+    expect(codeOf(() => planUnits(local, remote, { from, to }, runs))).toBe(code);
   });
 
   const tokens = (change: object, firstToken = 0) => ({
@@ -284,14 +282,14 @@ describe('refusals', () => {
     ],
     ['nothing of units of four tokens', tokens({ unitTokens: 4 }), tokens({ unitTokens: 4 }), 'accepted'],
   ])('a plan in tokens refuses %s', (_, local, remote, code) => {
-    expect(codeOf(() => planLayer(local, remote, 2, 3, []))).toBe(code);
+    expect(codeOf(() => planLayer(local, remote, { from: 2, to: 3 }, []))).toBe(code);
   });
 
   test('a plan in tokens moves the whole of every unit it touches, and nothing for no token', () => {
     const side = tokens({ unitTokens: 4 });
     const cells = (from: number, to: number): number => {
       const runs: number[] = [];
-      planLayer(side, side, from, to, runs);
+      planLayer(side, side, { from, to }, runs);
       return runs.reduce((sum, value, index) => sum + (index % 3 === 2 ? value : 0), 0) / (2 * 2 * 16);
     };
     expect([cells(0, 4), cells(3, 5), cells(5, 6), cells(6, 6), cells(0, 16)]).toEqual([1, 2, 1, 0, 4]);

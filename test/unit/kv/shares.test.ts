@@ -51,7 +51,7 @@ describe('shares', () => {
           for (let i = 0; i < units; i++)
             if (holds(a, here + i) && holds(b, there + i))
               wanted.push([numberAmongHeld(a, here + i), numberAmongHeld(b, there + i)]);
-          const stretches = [...sharedStretches(a, here, b, there, units)];
+          const stretches = [...sharedStretches(a, b, { local: here, remote: there, units })];
           const got = stretches.flatMap(({ local, remote, units: count }) =>
             Array.from({ length: count }, (_, i) => [local + i, remote + i]),
           );
@@ -70,7 +70,9 @@ describe('shares', () => {
 
   test('of ranks with equal groups are one stretch', () => {
     const alike = { ranks: 4, rank: 2, interleaveUnits: 2 };
-    expect([...sharedStretches(alike, 0, alike, 0, 800)]).toEqual([{ local: 0, remote: 0, units: 200 }]);
+    expect([...sharedStretches(alike, alike, { local: 0, remote: 0, units: 800 })]).toEqual([
+      { local: 0, remote: 0, units: 200 },
+    ]);
   });
 
   test('meet exactly when some unit lies with both', () => {
@@ -104,14 +106,14 @@ describe('a plan of one part', () => {
   test('takes every fourth token from a rank of four, into its place', () => {
     const runs: number[] = [];
     const quarter = viewOf({ ranks: 4, rank: 1, interleaveUnits: 1 });
-    planPart(sideOf(quarter, [5]), sideOf(viewOf(), [3, 1, 2]), 0, 12, runs);
+    planPart(sideOf(quarter, [5]), sideOf(viewOf(), [3, 1, 2]), { from: 0, to: 12 }, runs);
     expect(runs).toEqual([80, 52, 4, 84, 20, 4, 88, 36, 4]);
   });
 
   test('of equal groups is whole blocks, as without groups', () => {
     const runs: number[] = [];
     const quarter = viewOf({ ranks: 4, rank: 3, interleaveUnits: 2 });
-    planPart(sideOf(quarter, [5, 0]), sideOf(quarter, [6, 7]), 0, 32, runs);
+    planPart(sideOf(quarter, [5, 0]), sideOf(quarter, [6, 7]), { from: 0, to: 32 }, runs);
     expect(runs).toEqual([80, 96, 16, 0, 112, 16]);
   });
 
@@ -121,7 +123,7 @@ describe('a plan of one part', () => {
       LayerView,
     ];
     const runs: number[] = [];
-    planPart(sideOf(first, [5]), sideOf(second, [6]), 0, 8, runs);
+    planPart(sideOf(first, [5]), sideOf(second, [6]), { from: 0, to: 8 }, runs);
     expect(runs).toEqual([]);
     const refused = expect.objectContaining({ code: 'PLAN-RANGE' });
     for (const [here, there] of [
@@ -132,9 +134,11 @@ describe('a plan of one part', () => {
         [6, 7],
       ],
     ] as const)
-      expect(() => planPart(sideOf(first, here), sideOf(second, there), 0, 9, runs)).toThrow(refused);
+      expect(() => planPart(sideOf(first, here), sideOf(second, there), { from: 0, to: 9 }, runs)).toThrow(
+        refused,
+      );
     expect(() =>
-      planUnits({ ...sideOf(first, [5]), firstUnit: 8 }, sideOf(second, [6, 7]), 7, 9, runs),
+      planUnits({ ...sideOf(first, [5]), firstUnit: 8 }, sideOf(second, [6, 7]), { from: 7, to: 9 }, runs),
     ).toThrow(refused);
   });
 });
