@@ -18,8 +18,7 @@ export function isCount(value: unknown): value is number {
  */
 export function requireWhole(
   value: unknown,
-  least: number,
-  most: number,
+  [least, most]: readonly [number, number],
   code: string,
   what: string,
 ): number {

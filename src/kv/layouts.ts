@@ -140,8 +140,10 @@ export function layoutByName(name: LayoutName, shape: LayoutShape): LayerView[] 
   const views = Array.from({ length: layerCount }, (_, index) => {
     const place = { region, base: base + index * step, pageUnits };
     const view = tensorLayer({ ...frame, layer: layerFirst + index }, contents, tensorStrides, place);
-    const parts = view.parts.map((part, at) => inRegion(layout, shape, part, index, at, step));
-    return shape.headScales ? withHeadScales(view, parts, layout, shape, index) : { ...view, parts };
+    const parts = view.parts.map((part, at) =>
+      inRegion(layout, shape, part, { layer: index, list: at, step }),
+    );
+    return shape.headScales ? withHeadScales({ ...view, parts }, layout, shape, index) : { ...view, parts };
   });
   // Of all layers the last one lies furthest on.
   const fault = views.length === 0 ? '' : faultOf(views.at(-1)!, 'of this shape');
@@ -176,10 +178,10 @@ const SHAPE_NUMBERS: { readonly [field in keyof LayoutShape]?: readonly [number,
 function requireNumbers(name: LayoutName, shape: LayoutShape): void {
   for (const [field, [least, most]] of Object.entries(SHAPE_NUMBERS)) {
     const value = shape[field as keyof LayoutShape];
-    if (value !== undefined) requireWhole(value, least, most, 'LAYOUT-SHAPE', `${name}: ${field}`);
+    if (value !== undefined) requireWhole(value, [least, most], 'LAYOUT-SHAPE', `${name}: ${field}`);
   }
   for (const state of shape.states ?? [])
-    requireWhole(state.bytes, 1, SIZE_MAX, 'LAYOUT-SHAPE', `${name}: bytes of ${state.name}`);
+    requireWhole(state.bytes, [1, SIZE_MAX], 'LAYOUT-SHAPE', `${name}: bytes of ${state.name}`);
 }
 
 function checkShape(name: LayoutName, layout: Layout, shape: LayoutShape, kernelTokens: number): void {
@@ -216,18 +218,16 @@ function pageContents(layout: Layout, shape: LayoutShape, kernelTokens: number):
 
 /** Forms with a region for each tensor: all K tensors, then all V tensors, each from its own start. */
 function inRegion(
-  layout: Layout,
+  { regions }: Layout,
   shape: LayoutShape,
   part: PartView,
-  index: number,
-  at: number,
-  step: number,
+  { layer, list, step }: { readonly layer: number; readonly list: number; readonly step: number },
 ): PartView {
-  if (layout.regions === undefined) return part;
+  if (regions === undefined) return part;
   const { region = 0, base = 0, layerCount } = shape;
-  const list = layout.regions === 'part' ? at : 0;
-  const start = base + index * step + (layout.regions === 'part' ? (at * step) / 2 : 0);
-  return { ...part, region: region + list * layerCount + index, base: part.base - start + base };
+  const before = regions === 'part' ? list : 0;
+  const start = base + layer * step + (before * step) / 2;
+  return { ...part, region: region + before * layerCount + layer, base: part.base - start + base };
 }
 
 /** The first region that the layout does not use. */
@@ -237,13 +237,8 @@ function regionAfter({ regions }: Layout, { region = 0, layerCount }: LayoutShap
 }
 
 /** Side tensor: fp32 scales by layer, page, K or V, unit and head, in a region of its own. */
-function withHeadScales(
-  view: LayerView,
-  parts: readonly PartView[],
-  layout: Layout,
-  shape: LayoutShape,
-  index: number,
-): LayerView {
+function withHeadScales(view: LayerView, layout: Layout, shape: LayoutShape, index: number): LayerView {
+  const { parts } = view;
   const { pageUnits } = parts[0]!;
   const has = (wanted: string): boolean => parts.some(({ name }) => name === wanted);
   // NVFP4 has scales of these names in its rows already.

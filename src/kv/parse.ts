@@ -92,7 +92,12 @@ export function parseTensor(
   const { layer, group, headFirst, context = WHOLE_CONTEXT } = site;
   const frame = { layer, group, blockCount: page.size / pages, headFirst, context };
   const view = tied
-    ? wholePages(frame, contents, strides, [tokens, heads], pages, site)
+    ? wholePages(
+        { ...frame, blockUnits: pages, unitTokens: tokens.size, headCount: 1 },
+        contents,
+        { strides, tokens, heads },
+        site,
+      )
     : tensorLayer({ ...frame, blockUnits, unitTokens, headCount: heads.size }, contents, strides, {
         ...site,
         pageUnits: tokens.size,
@@ -107,7 +112,7 @@ const SPEC_NUMBERS = ['blockTokens', 'unitTokens', 'rowBytes', 'heads', 'headSiz
 /** @throws UsageError LAYOUT-UNSUPPORTED when a number is none, or there is not one stride for each size. */
 function requireNumbers({ shape, stride, elementBytes }: CacheTensor, spec: CacheSpec): void {
   const check = (value: unknown, least: number, what: string): void => {
-    requireWhole(value, least, Number.MAX_SAFE_INTEGER, 'LAYOUT-UNSUPPORTED', what);
+    requireWhole(value, [least, Number.MAX_SAFE_INTEGER], 'LAYOUT-UNSUPPORTED', what);
   };
   if (shape.length !== stride.length)
     throw new UsageError('LAYOUT-UNSUPPORTED', `${shape.length} sizes and ${stride.length} strides`);
@@ -120,11 +125,9 @@ function requireNumbers({ shape, stride, elementBytes }: CacheTensor, spec: Cach
 
 /** Heads that cannot be told from tokens: a page is one unit of one piece, and moves whole. */
 function wholePages(
-  frame: Omit<LayerFrame, 'blockUnits' | 'unitTokens' | 'headCount'>,
+  frame: LayerFrame,
   { rows, form }: Contents,
-  strides: TensorStrides,
-  [tokens, heads]: readonly [Dimension, Dimension],
-  pages: number,
+  { strides, tokens, heads }: Axes,
   site: TensorSite,
 ): LayerView {
   const cells = tokens.size * heads.size;
@@ -134,8 +137,13 @@ function wholePages(
     throw new UsageError('LAYOUT-AMBIGUOUS', 'heads cannot be told from tokens, and a page has gaps');
   const whole = rows.map((row) => row.map(({ name, bytes }) => ({ name, bytes: bytes * cells })));
   const contents = { rows: whole, form: form + tiedHeads(site.headFirst, heads.size) };
-  const units = { ...frame, blockUnits: pages, unitTokens: tokens.size, headCount: 1 };
-  return tensorLayer(units, contents, strides, { ...site, pageUnits: 1 });
+  return tensorLayer(frame, contents, strides, { ...site, pageUnits: 1 });
+}
+
+interface Axes {
+  readonly strides: TensorStrides;
+  readonly tokens: Dimension;
+  readonly heads: Dimension;
 }
 
 interface Dimension {

@@ -80,9 +80,9 @@ const SHAPE_NUMBERS = [
 export function layView(layer: number, base: number, shape: CacheShape): LayerView {
   const { order, blockCount, blockUnits, unitTokens, cellBytes, headFirst, headCount } = shape;
   const { context = WHOLE_CONTEXT } = shape;
-  requireWhole(layer, 0, SIZE_MAX, 'LAYOUT-SHAPE', 'the layer');
-  requireWhole(base, 0, Number.MAX_SAFE_INTEGER, 'LAYOUT-SHAPE', 'the base');
-  for (const field of SHAPE_NUMBERS) requireWhole(shape[field], 0, SIZE_MAX, 'LAYOUT-SHAPE', field);
+  requireWhole(layer, [0, SIZE_MAX], 'LAYOUT-SHAPE', 'the layer');
+  requireWhole(base, [0, Number.MAX_SAFE_INTEGER], 'LAYOUT-SHAPE', 'the base');
+  for (const field of SHAPE_NUMBERS) requireWhole(shape[field], [0, SIZE_MAX], 'LAYOUT-SHAPE', field);
   if (!order.includes('H') && headCount !== 1)
     throw new UsageError('LAYOUT-SHAPE', `${order}: one head only, not ${headCount}`);
   const strides = denseStrides(order, { L: 1, B: blockCount, K: 2, H: headCount, N: blockUnits }, cellBytes);
@@ -148,8 +148,8 @@ export function headsOfRank(heads: number, tpSize: number, tpRank: number): Head
 }
 
 function requireSplit(heads: number, tpSize: number): void {
-  requireWhole(heads, 1, HEADS_MAX, 'TP-HEADS', 'the number of KV heads');
-  requireWhole(tpSize, 1, RANKS_MAX, 'TP-SIZE', 'the TP size');
+  requireWhole(heads, [1, HEADS_MAX], 'TP-HEADS', 'the number of KV heads');
+  requireWhole(tpSize, [1, RANKS_MAX], 'TP-SIZE', 'the TP size');
   if (heads % tpSize !== 0 && tpSize % heads !== 0)
     throw new UsageError(
       'TP-INDIVISIBLE',
@@ -158,7 +158,7 @@ function requireSplit(heads: number, tpSize: number): void {
 }
 
 function requireRank(tpRank: number, tpSize: number): void {
-  requireWhole(tpRank, 0, tpSize - 1, 'TP-RANK', 'the TP rank');
+  requireWhole(tpRank, [0, tpSize - 1], 'TP-RANK', 'the TP rank');
 }
 
 /** Whether this rank is the first holder of its heads; copies of replicated heads count once in a sum over ranks. */

@@ -8,8 +8,8 @@ import {
   type Topology,
   type TransferId,
 } from '../base/topology.ts';
-import type { Emit, Input, Wait } from '../wire/machine.ts';
-import { type Answer, type Leg, type Message, nameOfMessage, type Prompt } from '../wire/messages.ts';
+import type { Emit, Input, Note, Wait } from '../wire/machine.ts';
+import { type Answer, type Generate, type Message, nameOfMessage, type Prompt } from '../wire/messages.ts';
 import { refuse } from '../wire/notes.ts';
 import type { ChoicePolicy, ChoiceState } from './choose.ts';
 
@@ -108,39 +108,43 @@ export function acceptRequest(state: ProxyState, client: ClientRequest, emit: Em
     note: { kind: 'assign', request, transfer, prefill: first.engine, decode: second.engine },
   });
   const whole = client.ordinary !== 'no';
+  const isWrite = state.topology.mode === 'write';
   const flow: Flow = {
     request,
     transfer,
     prompt: client.prompt,
     prefill: whole ? -1 : first.engine,
     decode: second.engine,
-    phase: whole ? 'Decoding' : state.topology.mode === 'write' ? 'Both' : 'Prefilling',
+    phase: whole ? 'Decoding' : isWrite ? 'Both' : 'Prefilling',
     prefillOpen: !whole,
-    decodeOpen: whole || state.topology.mode === 'write',
+    decodeOpen: whole || isWrite,
   };
   state.flows.set(request, flow);
   // WRITE sends D's leg first, so that the block list is on its way while P works.
-  if (flow.decodeOpen) sendLeg(flow, whole ? 'whole' : 'decode', second, first.engine, null, emit);
+  if (flow.decodeOpen)
+    sendLeg(
+      flow,
+      second,
+      { leg: whole ? 'whole' : 'decode', remoteEngine: whole ? -1 : first.engine, params: null },
+      emit,
+    );
   if (flow.prefillOpen)
-    sendLeg(flow, 'prefill', first, state.topology.mode === 'write' ? second.engine : -1, null, emit);
+    sendLeg(flow, first, { leg: 'prefill', remoteEngine: isWrite ? second.engine : -1, params: null }, emit);
 }
 
 function sendLeg(
   flow: Flow,
-  leg: Leg,
   engine: EngineSpec,
-  remoteEngine: EngineId,
-  params: Answer['params'],
+  what: Pick<Generate, 'leg' | 'remoteEngine' | 'params'>,
   emit: Emit,
 ): void {
   const { request, transfer, prompt } = flow;
   // P computes the prompt and one token, whatever the client asked for.
-  const maxTokens = leg === 'prefill' ? 1 : prompt.maxTokens;
-  const remote = leg === 'whole' ? -1 : remoteEngine;
+  const maxTokens = what.leg === 'prefill' ? 1 : prompt.maxTokens;
   emit({
     kind: 'send',
     to: engine.scheduler,
-    message: { kind: 'generate', request, transfer, leg, prompt, maxTokens, remoteEngine: remote, params },
+    message: { kind: 'generate', request, transfer, prompt, maxTokens, ...what },
   });
 }
 
@@ -150,32 +154,33 @@ function onAnswer(state: ProxyState, answer: Answer, emit: Emit): void {
   if (flow === undefined || flow.transfer !== answer.transfer) return;
   if (answer.leg === 'prefill') flow.prefillOpen = false;
   else flow.decodeOpen = false;
-  if (!answer.ok) return end(state, flow, 'failed', answer.cause, emit);
+  if (!answer.ok) return end(state, flow, { outcome: 'failed', cause: answer.cause }, emit);
   if (answer.leg === 'prefill') {
     const wasRead = flow.phase === 'Prefilling';
     if (!move(FLOW_MOVES, flow, 'PrefillDone') || !wasRead) return;
     return startDecode(state, flow, answer.params, emit);
   }
   if (!move(FLOW_MOVES, flow, 'DecodeDone')) return;
-  finish(state, flow, 'completed', '', answer.tokens, emit);
+  finish(state, flow, { outcome: 'completed', cause: '', tokens: answer.tokens }, emit);
 }
 
 /** READ: P is done. The D chosen at first may have gone down since. */
 function startDecode(state: ProxyState, flow: Flow, params: Answer['params'], emit: Emit): void {
   if (state.down.has(flow.decode)) {
     const other = state.policy.choose(state.decodeChoice, state.down);
-    if (other === null) return end(state, flow, 'failed', 'no decode engine is up', emit);
+    if (other === null) return end(state, flow, { outcome: 'failed', cause: 'no decode engine is up' }, emit);
     flow.decode = other.engine;
     const { request, transfer, prefill, decode } = flow;
     emit({ kind: 'note', note: { kind: 'assign', request, transfer, prefill, decode } });
   }
   flow.decodeOpen = true;
-  sendLeg(flow, 'decode', state.topology.engines[flow.decode]!, flow.prefill, params, emit);
+  const engine = state.topology.engines[flow.decode]!;
+  sendLeg(flow, engine, { leg: 'decode', remoteEngine: flow.prefill, params }, emit);
 }
 
 function onClientAbort(state: ProxyState, request: RequestId, emit: Emit): void {
   const flow = state.flows.get(request);
-  if (flow !== undefined) end(state, flow, 'aborted', 'the client went away', emit);
+  if (flow !== undefined) end(state, flow, { outcome: 'aborted', cause: 'the client went away' }, emit);
 }
 
 function onEngineDown(state: ProxyState, engine: EngineId, emit: Emit): void {
@@ -184,13 +189,20 @@ function onEngineDown(state: ProxyState, engine: EngineId, emit: Emit): void {
     if (flow.prefill === engine && flow.prefillOpen) flow.prefillOpen = false;
     else if (flow.decode === engine && flow.decodeOpen) flow.decodeOpen = false;
     else continue;
-    end(state, flow, 'failed', 'an engine went down', emit);
+    end(state, flow, { outcome: 'failed', cause: 'an engine went down' }, emit);
   }
 }
 
-function end(state: ProxyState, flow: Flow, outcome: 'failed' | 'aborted', cause: string, emit: Emit): void {
+type Outcome = Omit<Extract<Note, { kind: 'outcome' }>, 'kind' | 'request'>;
+
+function end(
+  state: ProxyState,
+  flow: Flow,
+  how: { readonly outcome: 'failed' | 'aborted'; readonly cause: string },
+  emit: Emit,
+): void {
   const { request, transfer } = flow;
-  move(FLOW_MOVES, flow, outcome === 'failed' ? 'Failed' : 'Aborted');
+  move(FLOW_MOVES, flow, how.outcome === 'failed' ? 'Failed' : 'Aborted');
   // P may have finished and be keeping the blocks for D: it must hear of the end too.
   const tell = new Set<EngineId>();
   if (flow.prefill >= 0) tell.add(flow.prefill);
@@ -203,19 +215,12 @@ function end(state: ProxyState, flow: Flow, outcome: 'failed' | 'aborted', cause
         message: { kind: 'abort', request, transfer },
       });
   }
-  finish(state, flow, outcome, cause, [], emit);
+  finish(state, flow, { ...how, tokens: [] }, emit);
 }
 
-function finish(
-  state: ProxyState,
-  flow: Flow,
-  outcome: 'completed' | 'failed' | 'aborted',
-  cause: string,
-  tokens: readonly number[],
-  emit: Emit,
-): void {
+function finish(state: ProxyState, flow: Flow, outcome: Outcome, emit: Emit): void {
   state.flows.delete(flow.request);
-  emit({ kind: 'note', note: { kind: 'outcome', request: flow.request, outcome, cause, tokens } });
+  emit({ kind: 'note', note: { kind: 'outcome', request: flow.request, ...outcome } });
 }
 
 export function proxyWaits(state: ProxyState): Wait[] {

@@ -31,7 +31,7 @@ export interface ZmqAddress {
 
 /** A port as a number. @throws UsageError ADDRESS-PORT when it is not a whole number from 1 to 65535. */
 export function requirePort(port: unknown, what: string): number {
-  return requireWhole(port, 1, PORT_MAX, 'ADDRESS-PORT', what);
+  return requireWhole(port, [1, PORT_MAX], 'ADDRESS-PORT', what);
 }
 
 /** A text without the blanks at its ends; what a blank is, Python's `str.strip` says, by which the connector cuts. */
@@ -141,11 +141,11 @@ function quoted(text: string): string {
  * @throws UsageError PORT-RANK for a rank that is not there or a size that is needed and missing.
  */
 export function offsetOfRank(dpRank: number, tpRank: number, tpSize: number | undefined): number {
-  requireWhole(dpRank, 0, PORT_MAX, 'PORT-RANK', 'the DP rank');
+  requireWhole(dpRank, [0, PORT_MAX], 'PORT-RANK', 'the DP rank');
   if (tpSize === undefined && dpRank > 0)
     throw new UsageError('PORT-RANK', `the port of DP rank ${dpRank} needs the TP size`);
-  const size = requireWhole(tpSize ?? PORT_MAX, 1, PORT_MAX, 'PORT-RANK', 'the TP size');
-  requireWhole(tpRank, 0, size - 1, 'PORT-RANK', 'the TP rank');
+  const size = requireWhole(tpSize ?? PORT_MAX, [1, PORT_MAX], 'PORT-RANK', 'the TP size');
+  requireWhole(tpRank, [0, size - 1], 'PORT-RANK', 'the TP rank');
   return dpRank * size + tpRank;
 }
 
@@ -169,7 +169,7 @@ export interface RankPort {
 
 /** The ports of a whole instance, DP rank by DP rank. @throws UsageError as {@link portOfRank}. */
 export function portsOfInstance(basePort: number, dpSize: number, tpSize: number): RankPort[] {
-  requireWhole(dpSize, 1, PORT_MAX, 'PORT-RANK', 'the DP size');
+  requireWhole(dpSize, [1, PORT_MAX], 'PORT-RANK', 'the DP size');
   // The last rank has the highest port: if that one fits, all do, and the list is no longer than there are ports.
   portOfRank(basePort, dpSize - 1, tpSize - 1, tpSize);
   return Array.from({ length: dpSize * tpSize }, (_, offset) => ({

@@ -128,12 +128,12 @@ function tpSizeOf(fields: Fields): number {
 
 function sizeOf(fields: Fields, field: string): number | null {
   const value = fieldOf(fields, field);
-  return value === null ? null : requireWhole(value, 1, PORT_MAX, 'PARAMS-FIELD', field);
+  return value === null ? null : requireWhole(value, [1, PORT_MAX], 'PARAMS-FIELD', field);
 }
 
 function dpRankOf(fields: Fields, dpSize: number): number | null {
   const value = fieldOf(fields, 'remote_dp_rank');
-  return value === null ? null : requireWhole(value, 0, dpSize - 1, 'PARAMS-FIELD', 'remote_dp_rank');
+  return value === null ? null : requireWhole(value, [0, dpSize - 1], 'PARAMS-FIELD', 'remote_dp_rank');
 }
 
 function copyOfBlocks(value: unknown): RemoteBlockIds | null {

@@ -31,7 +31,7 @@ export function promptTail(
   remoteBlockTokens: number,
   promptTokens: number,
 ): PromptTail {
-  requireWhole(promptTokens, 0, Number.MAX_SAFE_INTEGER, 'TAIL-SIZE', 'the length of the prompt');
+  requireWhole(promptTokens, [0, Number.MAX_SAFE_INTEGER], 'TAIL-SIZE', 'the length of the prompt');
   const local = tailSpan(localBlocks, localBlockTokens, promptTokens);
   const remote = tailSpan(remoteBlocks, remoteBlockTokens, promptTokens);
   const tokenFrom = localBlocks.length === 0 ? promptTokens : local.firstToken;
@@ -45,7 +45,7 @@ export function promptTail(
 }
 
 function tailSpan(blocks: readonly number[], blockTokens: number, promptTokens: number): TailSpan {
-  requireWhole(blockTokens, 1, Number.MAX_SAFE_INTEGER, 'TAIL-SIZE', 'the size of a block');
+  requireWhole(blockTokens, [1, Number.MAX_SAFE_INTEGER], 'TAIL-SIZE', 'the size of a block');
   const firstBlock = Math.ceil(promptTokens / blockTokens) - blocks.length;
   if (firstBlock < 0) {
     throw new UsageError(

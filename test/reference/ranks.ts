@@ -13,12 +13,12 @@ const RANKS_MAX = 65_535;
 
 /** A TP size, checked. @throws UsageError TP-SIZE when it is not a whole number from 1 on. */
 function requireTpSize(size: unknown, whose: string): number {
-  return requireWhole(size, 1, RANKS_MAX, 'TP-SIZE', `the TP size of ${whose}`);
+  return requireWhole(size, [1, RANKS_MAX], 'TP-SIZE', `the TP size of ${whose}`);
 }
 
 /** A TP rank, checked. @throws UsageError TP-RANK when it is none of `size` ranks. */
 function requireTpRank(rank: unknown, size: number, whose: string): number {
-  return requireWhole(rank, 0, size - 1, 'TP-RANK', `the TP rank of ${whose}`);
+  return requireWhole(rank, [0, size - 1], 'TP-RANK', `the TP rank of ${whose}`);
 }
 
 /**
@@ -80,7 +80,7 @@ export function requireMovableHeads(
 ): void {
   requireTpSize(localTp, 'this side');
   requireTpSize(remoteTp, 'the peer');
-  requireWhole(kvHeads, 1, Number.MAX_SAFE_INTEGER, 'TP-HEADS', 'the number of KV heads');
+  requireWhole(kvHeads, [1, Number.MAX_SAFE_INTEGER], 'TP-HEADS', 'the number of KV heads');
   const heads = isLatent ? 1 : kvHeads;
   headsOfRank(heads, localTp, 0);
   headsOfRank(heads, remoteTp, 0);
@@ -113,7 +113,7 @@ export interface HandshakeTarget {
 export function eagerTargets(pair: ReadPair): HandshakeTarget[] {
   requireTpSize(pair.localTp, 'this side');
   requireTpSize(pair.remoteTp, 'the peer');
-  requireWhole(pair.remoteDp, 1, RANKS_MAX, 'DP-SIZE', 'the DP size of the peer');
+  requireWhole(pair.remoteDp, [1, RANKS_MAX], 'DP-SIZE', 'the DP size of the peer');
   if (mayReadAnywhere(pair))
     return Array.from({ length: pair.remoteTp }, (_, tpRank) => ({ dpRank: 0, tpRank }));
   return Array.from({ length: pair.remoteDp }, (_, dpRank) => ({ dpRank, tpRank: null }));
@@ -129,7 +129,7 @@ export type ReadTurns = Map<string, number>;
  */
 export function takeReadTurn(turns: ReadTurns, remote: string, firstTurn: number, remoteTp: number): number {
   requireTpSize(remoteTp, 'the peer');
-  requireWhole(firstTurn, 0, RANKS_MAX, 'DP-RANK', 'the first turn');
+  requireWhole(firstTurn, [0, RANKS_MAX], 'DP-RANK', 'the first turn');
   const turn = turns.get(remote) ?? 0;
   turns.set(remote, (turn + 1) % remoteTp);
   return (firstTurn + turn) % remoteTp;
