@@ -57,6 +57,7 @@ export { type FailureKey, sameFailure, type Violation } from './oracle/verdict.t
 export { type ChoicePolicy, IN_TURN } from './proxy/choose.ts';
 export type { RunRecord, StepRow } from './record/record.ts';
 export { PAGE, type TimelineOptions, timeline } from './report/timeline.ts';
+export { violationSchema } from './report/violation-schema.ts';
 export { detailInWords, placeInWords, violationInWords, waitInWords } from './report/violation-words.ts';
 export { instantiateKernels, instantiateKernelsAsync, type LoadedKernels } from './sim/load-kernels.ts';
 export { CHECK_PAGES, CHECK_SIZES, createWorldMemory, type WorldMemory } from './sim/memory.ts';

@@ -25,7 +25,7 @@ const BREACHES = breachesOf('I1', SITES, {
   },
   'handed-out-while-held': {
     site: 'block-pool',
-    says: '{actor} gives block {block} to request {request} while request {holder} holds it',
+    says: '{actor} gives block {block} to request {request} while {holder} holds it',
   },
   'block-of-another': {
     site: 'blocks',
@@ -205,5 +205,5 @@ export const I1 = {
   },
   raisedBy: '',
   finds:
-    'blocks freed at once on abort; prefill frees before D has read; no fence before blocks go back; one slot or one block too much; F3',
+    'blocks freed at once on abort; prefill frees before D has read; no fence before blocks go back; one slot or one block too much',
 } as const satisfies Invariant;

@@ -60,5 +60,5 @@ export const I10 = {
     },
   },
   raisedBy: 'sim/guest-policy.ts (no engine chosen), sim/guest-effects.ts (a load of what there is not)',
-  finds: 'load reported when it starts; seal always claims success; received load reported as failed; F6',
+  finds: 'load reported when it starts; seal always claims success; received load reported as failed',
 } as const satisfies Invariant;

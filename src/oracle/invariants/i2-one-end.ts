@@ -42,5 +42,5 @@ export const I2 = {
   },
   raisedBy: '',
   finds:
-    'received transfers not reported; claims and seals, or grants and revokes, never repeated; a lease without an end; F6',
+    'received transfers not reported; claims and seals, or grants and revokes, never repeated; a lease without an end',
 } as const satisfies Invariant;

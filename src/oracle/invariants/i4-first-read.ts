@@ -36,5 +36,5 @@ export const I4 = {
   },
   raisedBy: '',
   finds:
-    'offsets one cell or block off; last run lost; all layers saved with the first; failed load taken for good; F3, F6',
+    'offsets one cell or block off; last run lost; all layers saved with the first; failed load taken for good',
 } as const satisfies Invariant;

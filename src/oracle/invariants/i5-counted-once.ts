@@ -39,5 +39,5 @@ export const I5 = {
     },
   },
   raisedBy: '',
-  finds: 'the end of a transfer reported twice; F6',
+  finds: 'the end of a transfer reported twice',
 } as const satisfies Invariant;

@@ -104,5 +104,5 @@ export const I6 = {
   },
   raisedBy: 'sim/guest-policy.ts (what the policy answers)',
   finds:
-    'grants to another instance; writes to the first instance; the wrong TP rank of the right engine; the first DP rank always taken; F4, F5',
+    'grants to another instance; writes to the first instance; the wrong TP rank of the right engine; the first DP rank always taken',
 } as const satisfies Invariant;

@@ -28,5 +28,5 @@ export const I7 = {
     },
   },
   raisedBy: 'sim/guest.ts (a hook of the connector or policy throws, or answers with what it must not)',
-  finds: 'odd bytes end the listener; F1, F2, F8',
+  finds: 'odd bytes end the listener',
 } as const satisfies Invariant;

@@ -64,5 +64,5 @@ export const I9 = {
     },
   },
   raisedBy: 'sim/guest.ts (effects of one call)',
-  finds: 'a rank waits for its layer for ever; neither handshake nor transfer has a time limit; F7',
+  finds: 'a rank waits for its layer for ever; neither handshake nor transfer has a time limit',
 } as const satisfies Invariant;

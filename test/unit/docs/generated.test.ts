@@ -28,6 +28,12 @@ const PAGES: readonly Page[] = [
     wrong: '| `npx moriarty trance` |',
   },
   {
+    name: 'INVARIANTS.md',
+    generator: 'generate-invariants.mjs',
+    cell: '| I5 | `freed-twice` |',
+    wrong: '| I5 | `freed-thrice` |',
+  },
+  {
     name: 'SIMULATOR.md',
     generator: 'generate-simulator.mjs',
     cell: 'it comes twice',

@@ -36,6 +36,7 @@ describe('a violation in words', () => {
     ['nobody', { breach: 'block-of-another', ids: { ...TOKEN.ids, holder: -1 } }, 'belongs to nobody'],
     ['a request', { breach: 'block-of-another', ids: { ...TOKEN.ids, holder: 4 } }, 'belongs to request 4'],
     ['names', { breach: 'handed-out-while-held', ids: { actor: 3, block: 2 } }, 'D0 gives block 2'],
+    ['a holder', { breach: 'handed-out-while-held', ids: { holder: 4 } }, 'while request 4 holds it'],
     ['what is not told', { breach: 'handed-out-while-held', ids: { actor: 3 } }, 'block ? to request ?'],
     [
       'a word of memory',
