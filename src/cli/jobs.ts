@@ -9,6 +9,7 @@ import {
 } from '../explore/campaign.ts';
 import type { HarnessFailure } from '../explore/harness-failure.ts';
 import { packageFile } from '../node/package-file.ts';
+import type { ModuleRef } from '../node/user-module.ts';
 import { type Done, workInOrder } from '../node/worker-pool.ts';
 import type { BackendFlags } from './backend.ts';
 import type { Interruption } from './interruption.ts';
@@ -27,7 +28,7 @@ export interface Jobs {
 /**
  * The campaign that one thread would run, whatever the number of threads: its stretches are joined in the order of their seeds.
  *
- * @throws UsageError as advanceCampaign does.
+ * @throws UsageError as advanceCampaign does; JOBS for parts that no thread can load.
  */
 export async function campaignInThreads(
   options: CampaignOptions,
@@ -35,7 +36,8 @@ export async function campaignInThreads(
   interruption: Interruption,
 ): Promise<Campaign> {
   const { scenario, seedFrom, stopAtFirst, onProgress } = options;
-  const data: StretchSetup = { scenario, seedFrom, stopAtFirst, backend: jobs.backend };
+  const module = moduleOf(options);
+  const data: StretchSetup = { scenario, seedFrom, stopAtFirst, module, backend: jobs.backend };
   const campaign = newCampaign();
   let refusal = null as UsageError | null;
   const take = (done: Done<Stretch, StretchAnswer>): boolean => {
@@ -50,6 +52,15 @@ export async function campaignInThreads(
   await workInOrder({ file, data, threads: jobs.threads, next, take });
   if (refusal !== null) throw refusal;
   return campaign;
+}
+
+/** A thread cannot be given code, only where to load it from. */
+function moduleOf({ parts }: CampaignOptions): ModuleRef | null {
+  if (parts === undefined) return null;
+  const { module } = parts();
+  if (module === undefined)
+    throw new UsageError('JOBS', 'parts that come from no module cannot be sent to a thread');
+  return module;
 }
 
 /** One stretch after the other, for as long as the campaign is to go on. */

@@ -1,12 +1,16 @@
 import { UsageError } from '../base/failure.ts';
 import { type Campaign, type CampaignOptions, runStretch, type Stretch } from '../explore/campaign.ts';
+import type { ModuleRef } from '../node/user-module.ts';
 import { type BackendFlags, openBackend } from './backend.ts';
 import { checkMemory } from './harness.ts';
+import { loadOwnConnector } from './own-connector.ts';
 
 /** What a worker thread of `check --jobs` is told at its start, and how it answers: plain data, both ways. */
 
 export interface StretchSetup extends Pick<CampaignOptions, 'scenario' | 'seedFrom' | 'stopAtFirst'> {
   readonly backend: BackendFlags;
+  /** Where a connector of the user's own comes from; each thread loads it. */
+  readonly module: ModuleRef | null;
 }
 
 export type StretchAnswer =
@@ -14,14 +18,13 @@ export type StretchAnswer =
   /** The caller's scenario is wrong. */
   | { readonly refusal: { readonly code: string; readonly message: string } };
 
-/** Memory, backend and options of one thread; what it returns runs a stretch. */
-export function openStretches({
-  backend: flags,
-  ...rest
-}: StretchSetup): (stretch: Stretch) => StretchAnswer {
+/** Memory, backend, connector and options of one thread; what it returns runs a stretch. */
+export async function openStretches(setup: StretchSetup): Promise<(stretch: Stretch) => StretchAnswer> {
+  const { backend: flags, module, ...rest } = setup;
   const memory = checkMemory();
   const backend = openBackend(flags, memory);
-  const options = { ...rest, ...backend.options, goOn: () => true };
+  const own = module === null ? {} : { parts: (await loadOwnConnector(module.path)).parts };
+  const options = { ...rest, ...own, ...backend.options, goOn: () => true };
   return (stretch) => {
     try {
       return { part: runStretch(memory, options, stretch) };

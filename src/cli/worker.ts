@@ -4,6 +4,6 @@ import { openStretches, type StretchSetup } from './stretches.ts';
 
 /** A thread of `check --jobs`: each message is a stretch of the campaign, and is answered with what it showed. */
 
-const run = openStretches(workerData as StretchSetup);
+const run = await openStretches(workerData as StretchSetup);
 
 parentPort!.on('message', (stretch: Stretch) => parentPort!.postMessage(run(stretch)));

@@ -4,8 +4,11 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import { exitOf, showHarnessFailures } from '../../../src/cli/harness-report.ts';
 import { campaignInThreads } from '../../../src/cli/jobs.ts';
+import { loadOwnConnector } from '../../../src/cli/own-connector.ts';
+import { shipped } from '../../../src/connector/shipped/index.ts';
 import { type Campaign, type CampaignOptions, runCampaign } from '../../../src/explore/campaign.ts';
 import { packageFile } from '../../../src/node/package-file.ts';
+import { IN_TURN } from '../../../src/proxy/choose.ts';
 import { AS_WRITTEN } from '../../../src/zoo/as-written/index.ts';
 import { SHIPPED_MIX } from '../../../src/zoo/shipped.ts';
 import { newMemory } from '../../helpers/world.ts';
@@ -67,6 +70,16 @@ describe('a campaign in threads is the one of a single thread', () => {
     expect(campaign.schedules).toBeLessThan(1000);
     const same = { ...FAILING, goOn: (done: number) => done < campaign.schedules };
     expect(shown(campaign)).toEqual(shown(runCampaign(memory, same)));
+  });
+
+  test('and a connector of somebody else is loaded by each thread', async () => {
+    const { parts, scenario } = await loadOwnConnector(packageFile('examples/own-connector/pull.mjs'));
+    const options = { ...CLEAN, scenario, parts };
+    const alone = shown(runCampaign(memory, options));
+    expect(alone).toMatchObject({ findings: [{}] });
+    expect(shown(await inThreads(options, 2))).toEqual(alone);
+    const here = { ...options, parts: () => ({ connector: shipped, policy: IN_TURN }) };
+    await expect(inThreads(here, 2)).rejects.toMatchObject({ code: 'JOBS' });
   });
 
   test('and a scenario that cannot be is refused alike', async () => {
