@@ -67,7 +67,7 @@ export class Judge {
         return reach(court, 'message-refused');
       case 'firstToken':
       case 'prefixHit':
-      case 'say':
+      case 'log':
         return;
     }
   }

@@ -88,7 +88,7 @@ export function stepProxy(state: ProxyState, input: Input, emit: Emit): void {
   if (message.kind === 'answer') return onAnswer(state, message, emit);
   if (message.kind === 'abort') return onClientAbort(state, message.request, emit);
   if (message.kind === 'engineDown') return onEngineDown(state, message.engine, emit);
-  refuse(emit, `${nameOfMessage(message)} is not for the proxy`);
+  refuse(emit, 'not-for-the-proxy', { message: nameOfMessage(message) });
 }
 
 export function acceptRequest(state: ProxyState, client: ClientRequest, emit: Emit): void {

@@ -5,10 +5,10 @@ import { type PlainOf, plainFields } from './plain.ts';
 
 type Of<K extends Effect['kind']> = Extract<Effect, { readonly kind: K }>;
 
-/** A note as a row. A text that its writer makes for a person is made here. */
-export type NoteRow =
-  | PlainOf<Exclude<Note, { readonly kind: 'say' }>>
-  | { readonly kind: 'say'; readonly text: string };
+/** A note that has fields of its own besides its plain ones. */
+type Fact = Extract<Note, { readonly kind: 'log' | 'refused' }>;
+
+export type NoteRow = PlainOf<Exclude<Note, Fact>> | Fact;
 
 /** A batch without its segments: how many there are, and their bytes together. */
 export type BatchRow = Omit<PlainOf<PostedBatch>, 'runs'> & {
@@ -37,7 +37,8 @@ export function effectRow(effect: Effect): EffectRow {
 }
 
 function noteRow(note: Note): NoteRow {
-  return note.kind === 'say' ? { kind: 'say', text: note.text() } : plainFields(note);
+  if (note.kind !== 'log' && note.kind !== 'refused') return plainFields(note);
+  return { ...note, fields: plainFields(note.fields) };
 }
 
 function batchRow({ batch }: Of<'post'>): BatchRow {

@@ -1,4 +1,5 @@
 import type { EffectRow, NoteRow } from '../record/effects.ts';
+import { factInWords, spaced } from './fact-words.ts';
 import { messageInWords } from './message-words.ts';
 import { type Names, nameOf } from './names.ts';
 
@@ -25,7 +26,7 @@ export function effectInWords(effect: EffectRow, names: Names): string {
 type Of<K extends NoteRow['kind']> = Extract<NoteRow, { readonly kind: K }>;
 
 const NOTES: { readonly [K in NoteRow['kind']]?: (note: Of<K>) => string } = {
-  say: ({ text }) => text,
+  log: ({ name, fields }) => factInWords(name, fields),
   allocate: ({ blocks, request }) => `gives blocks ${blocks.join(' ')} to request ${request}`,
   share: ({ blocks, request }) => `shares cached blocks ${blocks.join(' ')} with request ${request}`,
   free: ({ blocks, request }) => `frees blocks ${blocks.join(' ')} of request ${request}`,
@@ -35,9 +36,9 @@ const NOTES: { readonly [K in NoteRow['kind']]?: (note: Of<K>) => string } = {
     `gives request ${request} to engines ${prefill} and ${decode}, transfer ${transfer}`,
   outcome: ({ request, outcome, cause }) =>
     `request ${request} ${outcome}${cause === '' ? '' : ` (${cause})`}`,
-  refused: ({ cause }) => `refuses: ${cause}`,
+  refused: ({ reason, fields }) => `refuses: ${factInWords(reason, fields)}`,
   died: ({ thread, cause }) => `thread ${thread} dies: ${cause}`,
-  spin: ({ thread, waitsFor }) => `${thread} polls for ${waitsFor}`,
+  spin: ({ thread, waitsFor }) => `${thread} polls for ${spaced(waitsFor)}`,
   misread: ({ request, layer }) => `reads a wrong cell of request ${request} in layer ${layer}`,
 };
 
@@ -47,7 +48,7 @@ function noteInWords(note: NoteRow): string {
 }
 
 /** Notes in which the actor itself says something: a moment that the code's author thought worth a line. */
-const TELLING: readonly NoteRow['kind'][] = ['say', 'died', 'misread', 'refused'];
+const TELLING: readonly NoteRow['kind'][] = ['log', 'died', 'misread', 'refused'];
 
 export function isTelling(effect: EffectRow): boolean {
   return effect.kind === 'note' && TELLING.includes(effect.note.kind);

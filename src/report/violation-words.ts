@@ -2,6 +2,7 @@ import { breachByName, invariantById } from '../oracle/registry.ts';
 import type { FailureKey, Violation } from '../oracle/verdict.ts';
 import type { RunRecord } from '../record/record.ts';
 import type { Fields, Wait } from '../wire/machine.ts';
+import { factInWords, fieldInWords, spaced } from './fact-words.ts';
 
 /** How people see the actors, by their numbers. */
 type Names = RunRecord['actorNames'];
@@ -24,7 +25,6 @@ export function placeInWords({ invariant, site, role, machine, part }: FailureKe
 
 type Format = (value: Fields[string], names: Names) => string;
 
-const plain: Format = (value) => (Array.isArray(value) ? value.join(' ') : String(value));
 const actor: Format = (value, names) => (typeof value === 'number' ? nameOf(names, value) : String(value));
 const hex: Format = (value) => `0x${Number(value).toString(16).padStart(8, '0')}`;
 
@@ -37,8 +37,8 @@ const FORMATS: { readonly [name: string]: Format } = {
   expected: hex,
   actual: hex,
   counts: (value) => (Array.isArray(value) ? value.join(' and ') : String(value)),
-  holder: (value) => (value === -1 ? 'nobody' : `request ${plain(value, [])}`),
-  tokens: (value) => (Array.isArray(value) && value.length === 2 ? tokenRange(value) : plain(value, [])),
+  holder: (value) => (value === -1 ? 'nobody' : `request ${fieldInWords(value)}`),
+  tokens: (value) => (Array.isArray(value) && value.length === 2 ? tokenRange(value) : fieldInWords(value)),
   deed: (value) => spaced(String(value)),
   waitsFor: (value) => spaced(String(value)),
 };
@@ -51,23 +51,12 @@ function tokenRange([from, to]: readonly number[]): string {
 export function detailInWords({ invariant, breach, ids, stack }: Violation, names: Names): string {
   const template = breachByName(invariant, breach)?.says ?? breach;
   const text = template.replace(/\{(\w+)\}/g, (_, id: string) =>
-    ids[id] === undefined ? '?' : (FORMATS[id] ?? plain)(ids[id], names),
+    ids[id] === undefined ? '?' : (FORMATS[id] ?? fieldInWords)(ids[id], names),
   );
   const { hook, guest } = ids;
   const isToldBy = hook !== undefined && !template.includes('{hook}') && !template.includes('{thread}');
   const by = isToldBy ? ` (in ${hook} of ${guest})` : '';
   return `${text}${by}${stack === undefined ? '' : `, at ${stack[0]}`}`;
-}
-
-/** The names of facts are written with hyphens. */
-export function spaced(name: string): string {
-  return name.replaceAll('-', ' ');
-}
-
-/** A fact: its name and what it is about. */
-export function factInWords(name: string, fields: Fields): string {
-  const shown = Object.entries(fields).map(([field, value]) => `${field} ${plain(value, [])}`);
-  return shown.length === 0 ? spaced(name) : `${spaced(name)} (${shown.join(', ')})`;
 }
 
 export function waitInWords({ who, what, fields, whom }: Wait, names: Names): string {

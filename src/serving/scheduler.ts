@@ -48,7 +48,7 @@ function onMessage(state: SchedulerState, from: ActorId, message: Message, emit:
       for (const request of message.failed) onReport(state, request, message.tpRank, true, emit);
       return;
     default:
-      return refuse(emit, `${nameOfMessage(message)} from actor ${from} is not for a scheduler`);
+      return refuse(emit, 'not-for-a-scheduler', { message: nameOfMessage(message), from });
   }
 }
 
@@ -139,7 +139,7 @@ function onReport(
   emit: Emit,
 ): void {
   const served = state.requests.get(request);
-  if (served === undefined) return refuse(emit, `report for request ${request}, which is not here`);
+  if (served === undefined) return refuse(emit, 'report-of-unknown-request', { request });
   served.reported |= 1 << tpRank;
   if (failed) served.loadFailed = true;
   if (!allReported(state, served)) return;

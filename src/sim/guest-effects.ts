@@ -1,5 +1,5 @@
 import { isIndex } from '../base/checks.ts';
-import { describeThrown, describeValue } from '../base/thrown.ts';
+import { describeValue } from '../base/thrown.ts';
 import type { ActorId, Topology } from '../base/topology.ts';
 import { I10 } from '../oracle/invariants/i10-honest-report.ts';
 import { IMPOSSIBLE, NOT_FOR_GUESTS } from '../oracle/invariants/i12-possible-request.ts';
@@ -9,6 +9,7 @@ import { isMessageName, type PeerForms } from '../wire/peer-codec.ts';
 import { oddityOfPlain } from '../wire/plain.ts';
 import type { Mistake } from './effect-border.ts';
 import { blameEffect, type Guest } from './guest.ts';
+import { isFields, isName } from './guest-facts.ts';
 
 /**
  * What a connector may ask for. What nobody can ask for is the border's (effect-border.ts); here is what is only for the
@@ -40,11 +41,11 @@ const NOTES: {
     blocks.every((block) => isIndex(block) && block < bounds.blocks) &&
     isIndex(tokenTo) &&
     tokenTo <= blocks.length * bounds.blockTokens,
-  refused: ({ cause }) => typeof cause === 'string',
+  refused: ({ reason, fields }) => isName(reason) && isFields(fields),
   died: ({ thread, cause }) => typeof thread === 'string' && typeof cause === 'string',
-  spin: ({ thread, waitsFor }) => typeof thread === 'string' && typeof waitsFor === 'string',
+  spin: ({ thread, waitsFor }) => typeof thread === 'string' && isName(waitsFor),
   goal: ({ name }, { goals }) => goals.includes(name),
-  say: ({ text }) => typeof text === 'function',
+  log: ({ name, fields }) => isName(name) && isFields(fields),
 };
 
 /** All kinds of effects, and whether the scheduler side of a connector may ask for them too. */
@@ -64,14 +65,16 @@ const KINDS: { readonly [K in Effect['kind']]: boolean } = {
 /** The effect, if it is one. @throws GuestFault */
 export function checkEffect(guest: Guest, effect: Effect, bounds: EffectBounds): Effect {
   let mistake: Mistake | null;
+  let own = effect;
   try {
-    mistake = mistakeOf(guest, effect, bounds);
+    own = ownFacts(effect);
+    mistake = mistakeOf(guest, own, bounds);
   } catch {
     // What cannot even be read: a getter that throws, a proxy.
     mistake = odd('unreadable', { value: describeValue(effect) });
   }
   if (mistake !== null) return blameEffect(guest, kindOf(effect), mistake);
-  return effect.kind === 'note' && effect.note.kind === 'say' ? safeSay(effect.note.text) : effect;
+  return own;
 }
 
 function kindOf(effect: Effect): string {
@@ -114,16 +117,12 @@ function mistakeInNote(note: Note, bounds: EffectBounds): Mistake | null {
   return { breach: I10.breaches['loaded-what-is-not'], ids: { note: describeValue(note) } };
 }
 
-/** The text is made while the world writes the step down, where nothing may break. */
-function safeSay(text: () => string): Effect {
-  const told = (): string => {
-    try {
-      return String(text());
-    } catch (thrown) {
-      return `(a note whose text threw ${describeThrown(thrown)})`;
-    }
-  };
-  return { kind: 'note', note: { kind: 'say', text: told } };
+/** Of what a connector tells of itself a copy is looked at and kept: it may be read again when the step is written down. */
+function ownFacts(effect: Effect): Effect {
+  if (effect?.kind !== 'note') return effect;
+  const { note } = effect;
+  if (note?.kind === 'log') return { kind: 'note', note: { ...note, fields: { ...note.fields } } };
+  return note?.kind === 'refused' ? { kind: 'note', note: { ...note, fields: { ...note.fields } } } : effect;
 }
 
 function odd(name: keyof typeof NOT_FOR_GUESTS, ids: Fields): Mistake {

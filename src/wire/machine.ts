@@ -111,8 +111,8 @@ export type Note =
       readonly tokenTo: number;
       readonly lineageAddress: number;
     }
-  /** A message was refused at the border. */
-  | { readonly kind: 'refused'; readonly cause: string }
+  /** A message or completion was turned away: why, as a name, and what it was about. */
+  | { readonly kind: 'refused'; readonly reason: string; readonly fields: Fields }
   /** A thread ended by an exception. */
   | { readonly kind: 'died'; readonly thread: string; readonly cause: string }
   /** A thread polls a condition that only others can change; `progress` false means nothing it reads has changed. */
@@ -121,8 +121,8 @@ export type Note =
   | { readonly kind: 'prefixHit'; readonly request: RequestId; readonly leg: Leg; readonly tokens: number }
   /** Something worth reaching happened, of the world's goals or the connector's own; a campaign counts them. */
   | { readonly kind: 'goal'; readonly name: string }
-  /** One line for a person, only wanted in a recorded run. */
-  | { readonly kind: 'say'; readonly text: () => string };
+  /** Something that a reader of the run wants to know: a name of small letters and hyphens, and what it is about. */
+  | { readonly kind: 'log'; readonly name: string; readonly fields: Fields };
 
 /** Who waits for whom: one edge of the waits-for graph. */
 export interface Wait {

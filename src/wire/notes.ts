@@ -1,6 +1,8 @@
-import type { Emit } from './machine.ts';
+import type { Emit, Fields } from './machine.ts';
 
-/** Says that a message or completion was turned away, and why. */
-export function refuse(emit: Emit, cause: string): void {
-  emit({ kind: 'note', note: { kind: 'refused', cause } });
+const NOTHING: Fields = {};
+
+/** Says that a message or completion was turned away: why, as a name, and what it was about. */
+export function refuse(emit: Emit, reason: string, fields: Fields = NOTHING): void {
+  emit({ kind: 'note', note: { kind: 'refused', reason, fields } });
 }

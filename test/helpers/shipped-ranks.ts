@@ -3,7 +3,7 @@ import type { ConnectorWorker, WorkerEnv } from '../../src/connector/plug.ts';
 import { shipped } from '../../src/connector/shipped/index.ts';
 import type { ShippedMeta } from '../../src/connector/shipped/state.ts';
 import { headsOfRank, layView } from '../../src/kv/view.ts';
-import type { Effect, Emit, Input } from '../../src/wire/machine.ts';
+import type { Effect, Emit, Input, Note } from '../../src/wire/machine.ts';
 import type { Message } from '../../src/wire/messages.ts';
 
 /** The ranks of one P and two D behind the plug, without schedulers, NIC or network: whoever drives them decides what comes when. */
@@ -32,10 +32,13 @@ export interface Mail {
   readonly message: Message;
 }
 
+/** What was turned away, and why. */
+type Refused = Extract<Note, { readonly kind: 'refused' }>;
+
 export class ShippedRanks {
   readonly topology: Topology;
   readonly mail: Mail[] = [];
-  readonly refused: string[] = [];
+  readonly refused: Refused[] = [];
   readonly ended: string[] = [];
   readonly posted: number[] = [];
   /** The loan of a lease ran out. */
@@ -188,7 +191,7 @@ export class ShippedRanks {
     else if (effect.kind === 'post') {
       this.posted.push(effect.batch.transfer);
       this.#completions.push({ actor, tag: effect.batch.tag });
-    } else if (effect.kind === 'note' && effect.note.kind === 'refused') this.refused.push(effect.note.cause);
+    } else if (effect.kind === 'note' && effect.note.kind === 'refused') this.refused.push(effect.note);
     else if (effect.kind === 'note' && effect.note.kind === 'goal' && effect.note.name === 'lease-expired')
       this.expired++;
   }

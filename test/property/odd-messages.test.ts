@@ -160,7 +160,10 @@ describe.each(['write', 'read'] as const)('in %s mode', (mode) => {
       const shape = { mode, prefillTp: dice.pick([1, 2, 4]), decodeTp: dice.pick([1, 2]), heads: 2 };
       const all = new ShippedRanks(shape);
       attack(all, dice, seen);
-      for (const cause of all.refused) seen.refused.add(cause.replace(/\d+/g, '#'));
+      for (const { reason, fields } of all.refused)
+        seen.refused.add(
+          `${reason} ${fields['message'] ?? ''} ${String(fields['cause'] ?? '').replace(/\d+/g, '#')}`,
+        );
       expect([seed, all.census()]).toEqual([seed, 0]);
       // What the peers were made to believe of each other may cost one more request, and no second one.
       let reports: string[] = [];

@@ -33,7 +33,7 @@ export function keepEarly(turn: Turn, transfer: TransferId, rank: ActorId): Earl
 export function keepGrant(turn: Turn, transfer: TransferId, rank: ActorId, grant: Grant): void {
   const { state, emit } = turn;
   if (grant.blocks.length > LIMITS.earlyBlocksMax)
-    return refuse(emit, `a grant of ${grant.blocks.length} blocks for a request not heard of`);
+    return refuse(emit, 'early-grant-too-long', { blocks: grant.blocks.length });
   keepEarly(turn, transfer, rank).grant = grant;
   const transfers = earlyOf(state, rank);
   let blocks = 0;
@@ -76,7 +76,7 @@ function dropOldest(turn: Turn, rank: ActorId): void {
   const transfers = earlyOf(state, rank);
   const [oldest] = transfers;
   if (oldest === undefined) return;
-  refuse(emit, 'too many messages for requests not heard of');
+  refuse(emit, 'too-many-early-messages');
   transfers.delete(oldest);
   const ranks = state.early.get(oldest);
   ranks?.delete(rank);

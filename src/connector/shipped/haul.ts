@@ -160,8 +160,7 @@ function phaseOf(peer: HaulPeer): HaulPhase {
 /** The peer of a transfer that a message came from; undefined, and the message refused, when it has no part in it. */
 export function partOf(haul: Haul, rank: ActorId, kind: string, emit: Emit): HaulPeer | undefined {
   const peer = haul.peers.find((candidate) => candidate.rank === rank);
-  if (peer === undefined)
-    refuse(emit, `${kind} for transfer ${haul.transfer} from a rank that has no part in it`);
+  if (peer === undefined) refuse(emit, 'sender-has-no-part', { message: kind, transfer: haul.transfer });
   return peer;
 }
 
@@ -171,7 +170,7 @@ export function onGrant(turn: Turn, haul: Haul, peer: HaulPeer, grant: Grant): v
   if (peer.phase === 'Sealed' || peer.phase === 'Closed') return sendSeal(turn, haul, peer);
   if (peer.phase !== 'Waiting') return;
   if (!covers(state, haul, grant)) {
-    refuse(emit, `grant for transfer ${haul.transfer} does not cover its own token range`);
+    refuse(emit, 'grant-misses-its-tokens', { transfer: haul.transfer });
     stopPeer(turn, haul, peer);
     return settleHaul(turn, haul);
   }
@@ -243,7 +242,7 @@ function sessionFor(turn: Turn, haul: Haul, peer: HaulPeer, grant: Grant): Sessi
   const session = needSession(turn, peer.rank);
   if (session.phase !== 'Ready' || session.epoch >= grant.epoch) return session;
   if (peer.renewals === LIMITS.renewalsMax) {
-    refuse(emit, `grant for transfer ${haul.transfer} of an epoch that its sender does not have`);
+    refuse(emit, 'grant-of-unknown-epoch', { transfer: haul.transfer });
     stopPeer(turn, haul, peer);
     return null;
   }
@@ -278,7 +277,7 @@ function postLayer(
   const local = state.env.views[layer]!;
   const remote = session.views[layer]!;
   if (grant.blocks.some((block) => block < 0 || block >= remote.blockCount)) {
-    refuse(emit, `grant for transfer ${haul.transfer} names a block outside the peer's cache`);
+    refuse(emit, 'grant-outside-cache', { transfer: haul.transfer });
     return onMisfit(turn, session, haul, peer);
   }
   const runs: number[] = [];

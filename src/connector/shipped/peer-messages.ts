@@ -21,15 +21,15 @@ export function onMessage(turn: Turn, from: ActorId, message: Message): void {
   const { state, at, emit, user } = turn;
   if (message.kind === 'bytes') {
     const decoded = decodePeerMessage(message.bytes, FORMS);
-    if (typeof decoded === 'string') return refuse(emit, decoded);
+    if (typeof decoded === 'string') return refuse(emit, 'undecodable', { cause: decoded });
     return onMessage(turn, from, decoded);
   }
-  if (!isPeerRank(state, from)) return refuse(emit, `${nameOfMessage(message)} from a stranger`);
+  if (!isPeerRank(state, from)) return refuse(emit, 'from-a-stranger', { message: nameOfMessage(message) });
   const odd = oddityOf(message, FORMS);
-  if (odd !== '') return refuse(emit, odd);
+  if (odd !== '') return refuse(emit, 'odd-message', { cause: odd });
   const peerMessage = message as ShippedMessage;
   const { name } = peerMessage;
-  if (!maySend(state, name)) return refuse(emit, `${name} from a rank that never sends it`);
+  if (!maySend(state, name)) return refuse(emit, 'never-sent-by-that-rank', { message: name });
   // The table's type says that each handler gets its own message; the compiler cannot follow that through the name.
   (HANDLERS[name] as (turn: Turn, from: ActorId, message: ShippedMessage) => void)(turn, from, peerMessage);
 }
@@ -78,7 +78,7 @@ export function applyClaim(
   const isReleased = state.early.get(transfer)?.get(from)?.release != null;
   if (expected === 0 || isReleased || state.endedLeases.has(transfer)) {
     goal(emit, 'claim-refused');
-    if (expected === 0) refuse(emit, `claim of transfer ${transfer} from a rank that reads nothing here`);
+    if (expected === 0) refuse(emit, 'claim-of-who-reads-nothing', { transfer });
     return emit({ kind: 'send', to: from, message: { kind: 'peer', name: 'refuse', transfer, attempt } });
   }
   if (lease !== undefined) return onClaim(turn, lease, { rank: from, expected, attempt });
@@ -101,14 +101,12 @@ function applyGrant(turn: Turn, from: ActorId, message: ShippedMessage<'grant'>)
   if (early?.grant?.grant === grant.grant) return;
   if (haul !== undefined) return takeGrant(turn, haul, from, grant);
   const verdict = judgeNumber(grantsSeenFrom(state, from), grant.grant, transfer);
-  if (verdict === 'jump') return refuse(emit, JUMP);
+  if (verdict === 'jump') return refuse(emit, 'number-too-far-ahead');
   if (verdict === 'stale' || early?.revoked === true) return onStaleGrant(turn, haul, from, transfer);
   if (state.ended.has(transfer)) return emit({ kind: 'send', to: from, message: sealFor(state, transfer) });
-  if (state.env.mode === 'read') return refuse(emit, `grant for transfer ${transfer}, which is not claimed`);
+  if (state.env.mode === 'read') return refuse(emit, 'grant-not-claimed', { transfer });
   keepGrant(turn, transfer, from, grant);
 }
-
-const JUMP = 'grant or revoke whose number is too far ahead';
 
 /** A grant for a transfer that is here: its number counts if the peer waits for one. */
 export function takeGrant(turn: Turn, haul: Haul, from: ActorId, grant: Grant): void {
@@ -118,7 +116,7 @@ export function takeGrant(turn: Turn, haul: Haul, from: ActorId, grant: Grant): 
   if (peer.grant?.grant !== grant.grant) {
     const met = grantsSeenFrom(state, from);
     const verdict = useNumber(met, grant.grant, haul.transfer);
-    if (verdict === 'jump') return refuse(emit, JUMP);
+    if (verdict === 'jump') return refuse(emit, 'number-too-far-ahead');
     if (verdict === 'stale') return onStaleGrant(turn, haul, from, haul.transfer);
     if (peer.phase === 'Waiting') raiseWindow(met, grant.grant);
   }
@@ -132,7 +130,7 @@ export function takeGrant(turn: Turn, haul: Haul, from: ActorId, grant: Grant): 
 function onStaleGrant(turn: Turn, haul: Haul | undefined, from: ActorId, transfer: TransferId): void {
   const { state, emit } = turn;
   goal(emit, 'grant-stale-refused');
-  refuse(emit, 'grant whose number is stale');
+  refuse(emit, 'grant-number-stale');
   const phase = haul?.peers.find((candidate) => candidate.rank === from)?.phase;
   const isOver = haul === undefined ? state.ended.has(transfer) : phase === 'Sealed' || phase === 'Closed';
   if (isOver) emit({ kind: 'send', to: from, message: sealFor(state, transfer) });
@@ -159,7 +157,7 @@ function applySeal(turn: Turn, from: ActorId, message: ShippedMessage<'seal'>): 
   } else if (state.env.mode === 'read' && !state.endedLeases.has(transfer)) {
     // The loan may be on its way to this rank: who will not claim it is known by then.
     if (peersOf(state, from, tpSize, sealingRanks) === 0)
-      return refuse(emit, `seal of transfer ${transfer} from a rank that has no part in it`);
+      return refuse(emit, 'sender-has-no-part', { message: 'seal', transfer });
     const early = keepEarly(turn, transfer, from);
     early.release = { tpSize, ok };
     early.claim = null;
@@ -180,7 +178,7 @@ export function applyRelease(
   const isRead = lease.operation === 'read';
   const expected = isRead ? peersOf(state, from, tpSize, sealingRanks) : lease.peersExpected;
   if (expected > 0 && onSeal(turn, lease, { rank: from, expected, ok })) return true;
-  refuse(emit, `seal of transfer ${transfer} from a rank that has no part in it`);
+  refuse(emit, 'sender-has-no-part', { message: 'seal', transfer });
   return false;
 }
 
@@ -208,13 +206,13 @@ function applyRevoke(turn: Turn, from: ActorId, message: ShippedMessage<'revoke'
   const { state, emit } = turn;
   const { transfer, grant } = message;
   const met = grantsSeenFrom(state, from);
-  if (judgeNumber(met, grant, transfer) === 'jump') return refuse(emit, JUMP);
+  if (judgeNumber(met, grant, transfer) === 'jump') return refuse(emit, 'number-too-far-ahead');
   const haul = state.hauls.get(transfer);
   if (haul !== undefined) {
     const peer = partOf(haul, from, 'revoke', emit);
     if (peer === undefined) return;
     if (peer.grant !== null && peer.grant.grant !== grant)
-      return refuse(emit, `revoke of a grant that transfer ${transfer} does not have`);
+      return refuse(emit, 'revoke-of-unknown-grant', { transfer });
     useNumber(met, grant, transfer);
     return revokedByPeer(turn, haul, from);
   }

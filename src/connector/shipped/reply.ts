@@ -3,80 +3,99 @@ import type { ActorId } from '../../base/topology.ts';
 import { unpackEngineDesc, unpackMemoryDesc } from '../../io/descriptors.ts';
 import { refusalOf } from '../../kv/refusal.ts';
 import { headsOfRank, type LayerView, type PartView } from '../../kv/view.ts';
+import type { Fields } from '../../wire/machine.ts';
 import type { WorkerEnv } from '../plug.ts';
 import type { ShippedMessage } from './messages.ts';
 
 type MetaReply = ShippedMessage<'metaReply'>;
 
+/** Why a description is not taken: a name, and what it is about. */
+export interface Refusal {
+  readonly reason: string;
+  readonly fields: Fields;
+}
+
+function refusal(reason: string, fields: Fields): Refusal {
+  return { reason, fields };
+}
+
 /**
- * Why a peer's description of itself is not taken, or ''. Compared with what the topology and this rank's own caches say,
+ * Why a peer's description of itself is not taken, or null. Compared with what the topology and this rank's own caches say,
  * and with itself: a peer may be of another release, another model, or wrong. Source: layouts.md 7.9.
  */
-export function refuseReply(env: WorkerEnv, from: ActorId, message: MetaReply): string {
-  const { name } = env.topology.actors[from]!;
-  const regionBytes = describedBytes(name, message);
-  if (typeof regionBytes === 'string') return regionBytes;
-  const cause = identityRefusal(env, from, message.geometry);
-  if (cause !== '') return `${cause} at ${name}`;
+export function refuseReply(env: WorkerEnv, from: ActorId, message: MetaReply): Refusal | null {
+  const { name: peer } = env.topology.actors[from]!;
+  const regionBytes = describedBytes(peer, message);
+  if (typeof regionBytes !== 'number') return regionBytes;
+  const identity = identityRefusal(env, from, message.geometry);
+  if (identity !== null) return refusal(identity.reason, { ...identity.fields, peer });
   for (let layer = 0; layer < env.views.length; layer++) {
     const theirs = message.geometry.views[layer]!;
-    const cause = viewRefusal(env, from, env.views[layer]!, theirs) || placeRefusal(theirs, regionBytes);
-    if (cause !== '') return `${cause} (layer ${layer} of ${name})`;
+    const found = viewRefusal(env, from, env.views[layer]!, theirs) ?? placeRefusal(theirs, regionBytes);
+    if (found !== null) return refusal(found.reason, { ...found.fields, layer, peer });
   }
-  return '';
+  return null;
 }
 
 /** Bytes of the region that the descriptors tell of, or why they are not taken. */
-function describedBytes(name: string, { engineDesc, memoryDesc }: MetaReply): number | string {
+function describedBytes(peer: string, { engineDesc, memoryDesc }: MetaReply): number | Refusal {
   try {
     const { key } = unpackEngineDesc(engineDesc);
     const memory = unpackMemoryDesc(memoryDesc);
-    if (key !== name || memory.engineKey !== name) return `descriptor of another engine came from ${name}`;
+    if (key !== peer || memory.engineKey !== peer) return refusal('descriptor-of-another-engine', { peer });
     return Number(memory.size);
   } catch (error) {
-    if (error instanceof UsageError) return `descriptor from ${name}: ${error.code}`;
+    if (error instanceof UsageError) return refusal('descriptor-unreadable', { peer, code: error.code });
     throw error;
   }
 }
 
 /** Whether it speaks of the rank that it came from, and counts as we do. */
-function identityRefusal(env: WorkerEnv, from: ActorId, geometry: MetaReply['geometry']): string {
+function identityRefusal(env: WorkerEnv, from: ActorId, geometry: MetaReply['geometry']): Refusal | null {
   const { engine, tpRank } = env.topology.actors[from]!;
   const { role, ranks } = env.topology.engines[engine]!;
   const { blockTokens, views } = geometry;
   if (geometry.engine !== engine || geometry.role !== role || geometry.tpRank !== tpRank)
-    return `geometry of ${geometry.role} engine ${geometry.engine}, TP rank ${geometry.tpRank}`;
+    return refusal('geometry-of-another-rank', {
+      ...{ role: geometry.role, engine: geometry.engine, tpRank: geometry.tpRank },
+    });
   if (geometry.tpSize !== ranks.length)
-    return `TP size ${geometry.tpSize} where the topology has ${ranks.length}`;
+    return refusal('tp-size-differs', { theirs: geometry.tpSize, topology: ranks.length });
   if (blockTokens !== env.blockTokens)
-    return `block of ${env.blockTokens} tokens here, block of ${blockTokens} tokens`;
-  if (views.length !== env.views.length) return `${env.views.length} layers here, ${views.length} layers`;
-  return '';
+    return refusal('block-size-differs', { ours: env.blockTokens, theirs: blockTokens });
+  if (views.length !== env.views.length)
+    return refusal('layer-count-differs', { ours: env.views.length, theirs: views.length });
+  return null;
 }
 
 /** Why a layer of the peer does not go with ours. */
-function viewRefusal(env: WorkerEnv, from: ActorId, own: LayerView, theirs: LayerView): string {
+function viewRefusal(env: WorkerEnv, from: ActorId, own: LayerView, theirs: LayerView): Refusal | null {
   const cause = refusalOf(own, theirs);
-  if (cause !== '') return cause;
+  if (cause !== '') return refusal('layouts-do-not-fit', { cause });
   // Ranks are paired by heads alone here: what lies with the others of a context group would be missing.
   if (own.context.ranks !== 1 || theirs.context.ranks !== 1)
-    return `tokens split over ${own.context.ranks} context ranks here, ${theirs.context.ranks} there`;
+    return refusal('tokens-are-split', { ours: own.context.ranks, theirs: theirs.context.ranks });
   if (own.layer !== theirs.layer || own.blockUnits !== theirs.blockUnits)
-    return `layer ${own.layer} with blocks of ${own.blockUnits} units here, layer ${theirs.layer} with ${theirs.blockUnits} there`;
+    return refusal('layer-differs', {
+      ...{ ours: own.layer, ourUnits: own.blockUnits, theirs: theirs.layer, theirUnits: theirs.blockUnits },
+    });
   const { engine, tpRank } = env.topology.actors[from]!;
   const heads = headsOfRank(env.heads, env.topology.engines[engine]!.ranks.length, tpRank);
-  if (theirs.headFirst === heads.first && theirs.headCount === heads.count) return '';
-  return `${theirs.headCount} heads from ${theirs.headFirst} on where the rank has ${heads.count} from ${heads.first} on`;
+  if (theirs.headFirst === heads.first && theirs.headCount === heads.count) return null;
+  const { headFirst, headCount } = theirs;
+  return refusal('heads-differ', { headFirst, headCount, first: heads.first, count: heads.count });
 }
 
 /** Why a layer does not lie within the one region that the peer registered for us. */
-function placeRefusal({ parts, blockCount, blockUnits, headCount }: LayerView, regionBytes: number): string {
+function placeRefusal(view: LayerView, regionBytes: number): Refusal | null {
+  const { parts, blockCount, blockUnits, headCount } = view;
   for (const part of parts) {
-    if (part.region !== 0) return `part ${part.name} is in region ${part.region}, which is not described`;
+    const { name, region } = part;
+    if (region !== 0) return refusal('part-not-described', { part: name, region });
     const end = endOf(part, (blockCount * blockUnits) / part.pageUnits, headCount);
-    if (!(end <= regionBytes)) return `part ${part.name} ends at byte ${end} of ${regionBytes}`;
+    if (!(end <= regionBytes)) return refusal('part-outside-region', { part: name, end, regionBytes });
   }
-  return '';
+  return null;
 }
 
 /** Where the last cell of a part ends. */

@@ -109,10 +109,10 @@ export function onMetaReply(turn: Turn, from: ActorId, message: ShippedMessage<'
   const session = state.sessions.get(from);
   if (session === undefined || session.phase !== 'Asking') return;
   if (message.attempt > session.attempt)
-    return refuse(emit, `reply to handshake request ${message.attempt}, which was not sent`);
-  const cause = refuseReply(state.env, from, message);
-  if (cause !== '') {
-    refuse(emit, cause);
+    return refuse(emit, 'handshake-reply-not-asked', { attempt: message.attempt });
+  const refusal = refuseReply(state.env, from, message);
+  if (refusal !== null) {
+    refuse(emit, refusal.reason, refusal.fields);
     emit({ kind: 'stop', timer: TIMER.handshake, object: from });
     move(SESSION_MOVES, session, 'TimedOut');
     return user.sessionFailed(turn, session);
@@ -204,7 +204,7 @@ export function dropQueued(state: WorkerState, peer: QueuedRuns['peer']): void {
 export function onCompletion(turn: Turn, tag: number, code: number): void {
   const { state, at, emit, user } = turn;
   const flight = state.inFlight.get(tag);
-  if (flight === undefined) return refuse(emit, `completion of unknown batch ${tag}`);
+  if (flight === undefined) return refuse(emit, 'completion-of-unknown-batch', { tag });
   state.inFlight.delete(tag);
   const { session, queuePair, runs, haul, peer } = flight;
   session.queuePairs[queuePair]!.credit += runs;

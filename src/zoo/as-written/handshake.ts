@@ -4,7 +4,7 @@ import type { BytesMessage } from '../../wire/messages.ts';
 import { assigned } from './faults.ts';
 import { goal } from './goals.ts';
 import { enginesOf, peersAt, remoteName, remoteOf } from './sessions.ts';
-import { nameOf, type RemoteId, say, type WorkerState } from './state.ts';
+import { log, nameOf, type RemoteId, type WorkerState } from './state.ts';
 import { acquire, type Routine, raise, release } from './threads.ts';
 import { engineReplyBytes, memoryReplyBytes, metaRequestBytes, readReplies } from './wire.ts';
 import { queueWrite } from './writer.ts';
@@ -73,11 +73,7 @@ function* endHandshake(state: WorkerState, remote: RemoteId): Routine {
   pushAll(state.readyTasks, state.waitingTasks.get(remote) ?? []);
   state.waitingTasks.delete(remote);
   state.readyFlags.add(remote);
-  say(
-    state,
-    () =>
-      `handshake executor: ${remoteName(state, remote)} is ready, ${state.readyTasks.length} write tasks waited for it`,
-  );
+  log(state, 'remote-ready', { remote: remoteName(state, remote), tasksReleased: state.readyTasks.length });
   release(state.handshakeLock, state.emit);
   raise(state.handshakeEnded, state.emit);
   for (;;) {
@@ -114,11 +110,7 @@ export function backgroundHandshake(state: WorkerState, remote: RemoteId): void 
 
 function noteShared(state: WorkerState, remote: RemoteId): void {
   goal(state.emit, 'handshake-shared');
-  say(
-    state,
-    () =>
-      `main: a handshake with ${remoteName(state, remote)} runs already; its host, port and sizes are not looked up again`,
-  );
+  log(state, 'handshake-runs-already', { remote: remoteName(state, remote) });
 }
 
 function sizesOf(state: WorkerState, remote: RemoteId): RemoteSizes {

@@ -3,7 +3,7 @@ import { planUnits } from '../../kv/plan.ts';
 import { needHandshake } from './handshake.ts';
 import { endIfComplete } from './notify.ts';
 import { peersAt, post, remoteName, remoteOf } from './sessions.ts';
-import { type LoadOrder, nameOf, say, type WorkerState } from './state.ts';
+import { type LoadOrder, log, nameOf, type WorkerState } from './state.ts';
 import type { Routine } from './threads.ts';
 import { releaseBytes } from './wire.ts';
 
@@ -92,7 +92,7 @@ function* waitForBatches(state: WorkerState, tags: readonly number[], load: Load
 /** Every rank of P keeps the blocks until D's word has come, also one that D read nothing from. */
 function releaseRemote(state: WorkerState, { request, remoteEngine }: LoadOrder): void {
   for (const rank of state.env.topology.engines[remoteEngine]!.ranks) {
-    say(state, () => `main: request ${request} is loaded; ${nameOf(state, rank)} may free its blocks`);
+    log(state, 'request-loaded', { request, releases: nameOf(state, rank) });
     state.emit({ kind: 'send', to: rank, message: releaseBytes(request) });
   }
 }

@@ -2,7 +2,7 @@ import type { ActorId, RequestId, TransferId } from '../../base/topology.ts';
 import { decodeUtf8 } from '../../base/utf8.ts';
 import { refuse } from '../../wire/notes.ts';
 import { assigned } from './faults.ts';
-import { nameOf, say, type WorkerState } from './state.ts';
+import { log, nameOf, type WorkerState } from './state.ts';
 import { type Routine, raise } from './threads.ts';
 import { type Notification, type RemoteBlocks, readMap, readText } from './wire.ts';
 
@@ -24,7 +24,7 @@ function readNotification(state: WorkerState, bytes: Uint8Array): Notification {
   if (map !== null) return map;
   const text = decodeUtf8(bytes);
   if (text !== undefined) return readText(text);
-  say(state, () => `${THREAD_NAME}: ${bytes.length} bytes are neither a msgpack map nor UTF-8`);
+  log(state, 'bytes-are-no-text', { thread: THREAD_NAME, bytes: bytes.length });
   if (!state.faults.has('F1')) return { kind: 'unknown', cause: `${bytes.length} bytes are not UTF-8` };
   const shown = assigned<string>(
     text,
@@ -38,7 +38,7 @@ function handle(state: WorkerState, from: ActorId, message: Notification): void 
   if (message.kind === 'remoteBlocks') onRemoteBlocks(state, message);
   else if (message.kind === 'completion') onCompletion(state, message.transfer, from);
   else if (message.kind === 'release') markSent(state, message.request);
-  else refuse(state.emit, message.cause);
+  else refuse(state.emit, 'unknown-message', { cause: message.cause });
 }
 
 /** WRITE, P: tasks of the transfer need not be put off any longer. */
@@ -59,11 +59,7 @@ export function endIfComplete(state: WorkerState, transfer: TransferId): void {
   const awaited = state.awaited.get(transfer);
   const completedBy = state.completedBy.get(transfer) ?? [];
   if (awaited === undefined || completedBy.length < awaited.sources.length) return;
-  say(
-    state,
-    () =>
-      `transfer ${transfer} is complete: ${completedBy.map((rank) => nameOf(state, rank)).join(' ')} said so`,
-  );
+  log(state, 'transfer-complete', { transfer, ranks: [...completedBy] });
   state.awaited.delete(transfer);
   state.completedBy.delete(transfer);
   state.received.push(awaited.request);

@@ -1,6 +1,6 @@
 import { backgroundHandshake } from './handshake.ts';
 import { remoteName, remoteOf } from './sessions.ts';
-import { type RemoteId, type SaveOrder, say, type WorkerState } from './state.ts';
+import { log, type RemoteId, type SaveOrder, type WorkerState } from './state.ts';
 import { acquire, type Routine, release, TURN } from './threads.ts';
 import { queueWrite } from './writer.ts';
 
@@ -58,7 +58,7 @@ function* waitForEvent(state: WorkerState, remote: RemoteId): Routine {
 
 function* pollUnset(state: WorkerState): Routine {
   if (state.mainWaits === null) {
-    say(state, () => 'main: no request to save in this step, so the remote id stays unset');
+    log(state, 'remote-stays-unset', {});
   }
   state.mainWaits = { what: 'ready-flag-of-unset-remote', fields: {}, whom: -1 };
   const waitsFor = 'ready-flag-of-unset-remote';

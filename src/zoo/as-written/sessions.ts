@@ -1,7 +1,7 @@
 import type { ActorId, EngineId, EngineSpec } from '../../base/topology.ts';
 import { sourceRanks, targetRanks } from '../../kv/view.ts';
 import type { PostedBatch } from '../../wire/machine.ts';
-import { type RemoteId, say, type WorkerState } from './state.ts';
+import { log, type RemoteId, type WorkerState } from './state.ts';
 import { raise } from './threads.ts';
 
 /** Who the peers are, and the sessions to them. */
@@ -47,11 +47,7 @@ function sayWrongSize(state: WorkerState, layer: number): void {
   const recorded = state.views[layer]!.parts[0]!.bytes;
   const real = state.env.views[layer]!.parts[0]!.bytes;
   if (recorded !== real)
-    say(
-      state,
-      () =>
-        `layer ${layer} is registered with the last layer's cells of ${recorded} bytes; its own have ${real}`,
-    );
+    log(state, 'layer-registered-with-last-cells', { layer, recordedBytes: recorded, bytes: real });
 }
 
 /** On first use. */

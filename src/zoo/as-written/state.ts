@@ -1,7 +1,7 @@
 import type { LayerView } from '../../base/cache-view.ts';
 import type { ActorId, BlockId, EngineId, RequestId, TransferId } from '../../base/topology.ts';
 import type { WorkerEnv } from '../../connector/plug.ts';
-import type { Emit, Wait } from '../../wire/machine.ts';
+import type { Emit, Fields, Wait } from '../../wire/machine.ts';
 import type { BytesMessage } from '../../wire/messages.ts';
 import type { FaultSet } from './faults.ts';
 import {
@@ -194,9 +194,9 @@ export function createState(env: WorkerEnv, views: readonly LayerView[], faults:
   };
 }
 
-/** One line for a person; evaluated in recorded runs alone. */
-export function say(state: WorkerState, text: () => string): void {
-  state.emit({ kind: 'note', note: { kind: 'say', text } });
+/** Something that a reader of the run wants to know. */
+export function log(state: WorkerState, name: string, fields: Fields): void {
+  state.emit({ kind: 'note', note: { kind: 'log', name, fields } });
 }
 
 export function nameOf(state: WorkerState, actor: ActorId): string {

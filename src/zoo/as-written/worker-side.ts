@@ -74,7 +74,7 @@ function step(state: WorkerState, input: Input, emit: Emit): void {
   if (input.kind !== 'message') return;
   const { message } = input;
   if (message.kind === 'bytes') onBytes(state, input.from, message);
-  else refuse(emit, `${nameOfMessage(message)} does not belong on this socket`);
+  else refuse(emit, 'not-for-this-socket', { message: nameOfMessage(message) });
 }
 
 /** Lays what a socket has received before the thread that reads it. */

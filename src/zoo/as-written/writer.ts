@@ -3,7 +3,7 @@ import { planUnits } from '../../kv/plan.ts';
 import { goal } from './goals.ts';
 import { markSent } from './notify.ts';
 import { peersAt, post } from './sessions.ts';
-import { type SaveOrder, say, THREAD, type WorkerState, type WriteTask } from './state.ts';
+import { log, type SaveOrder, THREAD, type WorkerState, type WriteTask } from './state.ts';
 import { acquire, type Routine, raise, release, spawn, TURN } from './threads.ts';
 import { completionBytes } from './wire.ts';
 
@@ -32,11 +32,7 @@ function* startWriteWorker(state: WorkerState, caller: string): Routine {
 function spawnWriteWorker(state: WorkerState, caller: string): void {
   const ordinal = ++state.writeWorkers;
   const name = `write worker ${ordinal}`;
-  say(
-    state,
-    () =>
-      `${caller}: saw no write worker started and starts write worker ${ordinal}${ordinal > 1 ? `, although ${ordinal - 1} is running` : ''}`,
-  );
+  log(state, 'starts-write-worker', { thread: caller, worker: ordinal, running: ordinal - 1 });
   spawn(state.threads, THREAD.firstWriter + ordinal - 1, name, writeWorker(state, name), state.emit);
 }
 
@@ -71,16 +67,12 @@ function* retryDeferred(state: WorkerState, name: string): Routine {
   yield TURN;
   const lost = state.deferred.filter((task) => !seen.includes(task) && !still.includes(task));
   if (lost.length > 0)
-    say(
-      state,
-      () =>
-        `${name}: replaces the list of deferred tasks and loses ${describe(lost)}, which another worker had put off`,
-    );
+    log(state, 'loses-deferred-tasks', {
+      thread: name,
+      transfers: lost.map(({ save }) => save.transfer),
+      layers: lost.map(({ layer }) => layer),
+    });
   state.deferred = still;
-}
-
-function describe(tasks: readonly WriteTask[]): string {
-  return tasks.map(({ save, layer }) => `layer ${layer} of transfer ${save.transfer}`).join(', ');
 }
 
 /** Writes one layer of one request; the task that counts the last layer ends the transfer. */
@@ -96,12 +88,7 @@ function* write(state: WorkerState, task: WriteTask, name: string): Routine {
   const counted = state.layersDone.get(transfer) ?? 0;
   yield TURN;
   const now = state.layersDone.get(transfer) ?? 0;
-  if (now !== counted)
-    say(
-      state,
-      () =>
-        `${name}: the count of layers of transfer ${transfer} was ${counted} when read and is ${now} now; it becomes ${counted + 1}: an update is lost`,
-    );
+  if (now !== counted) log(state, 'loses-layer-count', { thread: name, transfer, read: counted, now });
   state.layersDone.set(transfer, counted + 1);
   if (counted + 1 === state.views.length) yield* endTransfer(state, save, targets, name);
 }
@@ -144,7 +131,7 @@ function postLayer(
   });
   const statuses = state.statuses.get(transfer) ?? [];
   const isRepeated = statuses.some((earlier) => earlier.layer === layer && earlier.peer === peer);
-  if (isRepeated) say(state, () => `layer ${layer} of transfer ${transfer} is written for the second time`);
+  if (isRepeated) log(state, 'layer-written-again', { layer, transfer });
   statuses.push({ tag, layer, peer });
   state.statuses.set(transfer, statuses);
 }
@@ -159,11 +146,7 @@ function* endTransfer(
   for (const { tag } of state.statuses.get(transfer) ?? []) {
     while (state.inFlight.has(tag)) yield state.batchEnded;
   }
-  say(
-    state,
-    () =>
-      `${name}: ${state.views.length} layers of transfer ${transfer} are counted, so all of it has been written`,
-  );
+  log(state, 'all-layers-counted', { thread: name, transfer, layers: state.views.length });
   forgetTransfer(state, transfer);
   for (const target of targets) state.emit({ kind: 'send', to: target, message: completionBytes(transfer) });
   markSent(state, request);

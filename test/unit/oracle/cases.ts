@@ -345,7 +345,7 @@ export const CASES: readonly Case[] = [
     name: 'a thread that died',
     says: 'I7 decode rank thread notify',
     illegal: (judge) => judge.note(D_RANK, { kind: 'died', thread: 'notify', cause: 'x' }),
-    legal: (judge) => judge.note(D_RANK, { kind: 'refused', cause: 'x' }),
+    legal: (judge) => judge.note(D_RANK, { kind: 'refused', reason: 'x', fields: {} }),
   },
   {
     name: 'a thread that polls without end',

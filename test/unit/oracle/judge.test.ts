@@ -61,7 +61,7 @@ describe('the judge', () => {
     judge.note(P_RANK, { kind: 'goal', name: 'preemption' });
     judge.note(P_RANK, { kind: 'goal', name: 'preemption' });
     judge.note(PROXY, outcome('aborted', [], 1));
-    judge.note(D_RANK, { kind: 'refused', cause: 'x' });
+    judge.note(D_RANK, { kind: 'refused', reason: 'x', fields: {} });
     expect([...judge.goals]).toEqual([
       ['preemption', 2],
       ['request-aborted', 1],

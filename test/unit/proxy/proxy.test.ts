@@ -45,7 +45,7 @@ class Bench {
       this.outcomes.push(effect.note);
       this.#log.push(`${effect.note.outcome} ${effect.note.request}`);
     } else if (effect.kind === 'note' && effect.note.kind === 'refused') {
-      this.#log.push(`refused: ${effect.note.cause}`);
+      this.#log.push(`refused: ${effect.note.reason} ${effect.note.fields['message']}`);
     }
   };
 
@@ -273,7 +273,7 @@ describe.each(['read', 'write'] as const)('in %s mode', (mode) => {
   test('a message that is not for the proxy is refused and survived', () => {
     const bench = new Bench(mode);
     expect(bench.tell({ kind: 'peer', name: 'metaRequest', attempt: 0 })).toEqual([
-      'refused: metaRequest is not for the proxy',
+      'refused: not-for-the-proxy metaRequest',
     ]);
     expect(bench.accept(0)).toHaveLength(mode === 'write' ? 2 : 1);
   });

@@ -21,7 +21,7 @@ function stepOf(step: number, change: Partial<StepRow> = {}): StepRow {
 }
 
 const note = (of: NoteRow): EffectRow => ({ kind: 'note', note: of });
-const POLL = note({ kind: 'spin', thread: 'main', waitsFor: 'a flag' });
+const POLL = note({ kind: 'spin', thread: 'main', waitsFor: 'a-flag' });
 const FREE = note({ kind: 'free', request: 1, blocks: [3, 4] });
 
 describe('a page', () => {

@@ -184,7 +184,7 @@ export class Bench {
     return this.notes.flatMap((note) => (note.kind === 'goal' ? [note.name] : []));
   }
 
-  refusals(): string[] {
-    return this.notes.flatMap((note) => (note.kind === 'refused' ? [note.cause] : []));
+  refusals(): unknown[] {
+    return this.notes.flatMap((note) => (note.kind === 'refused' ? [[note.reason, note.fields]] : []));
   }
 }

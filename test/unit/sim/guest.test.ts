@@ -275,7 +275,7 @@ describe('what a hook asks for', () => {
 
   test('without an end is I9', () => {
     const connector = hooked('startLoadKv', (_meta: never, _at: never, emit: (asked: Effect) => void) => {
-      for (;;) emit({ kind: 'note', note: { kind: 'refused', cause: 'x' } });
+      for (;;) emit({ kind: 'note', note: { kind: 'refused', reason: 'x', fields: {} } });
     });
     expect(firstOf(connector)).toMatchObject({ invariant: 'I9' });
   });
