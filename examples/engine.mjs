@@ -1,4 +1,4 @@
-import { io } from 'moriarty';
+import * as io from 'moriarty/mori';
 
 const loopback = io.createLoopback({ times: io.NICS.cx7 });
 const [initiator, target] = ['initiator', 'target'].map((key) => io.addEngine(loopback, key));

@@ -3,7 +3,7 @@
 import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { setTimeout } from 'node:timers/promises';
-import { io } from 'moriarty';
+import * as io from 'moriarty/mori';
 import { openNativeEngine } from 'moriarty/node';
 
 const BYTES = 4 * 1024 * 1024;

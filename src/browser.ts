@@ -1,5 +1,5 @@
 import { runSeed } from './explore/run.ts';
-import { scenarioByName } from './explore/scenario-file.ts';
+import { scenarioByName } from './explore/scenario-names.ts';
 import { instantiateKernelsAsync } from './sim/load-kernels.ts';
 import { CHECK_PAGES, CHECK_SIZES, createWorldMemory } from './sim/memory.ts';
 

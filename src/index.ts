@@ -1,9 +1,8 @@
 /**
- * What a program may use: attack a connector of its own, replay a run, judge a trace; and `io`, the MoRI-IO engine by
- * itself. Everything else is inside.
+ * What a program may use: attack a connector of its own, shrink and replay a run, put it into words, run a request trace.
+ * It needs nothing of Node. The other entries are in docs/API.md; everything else is inside.
  */
 
-export type { ContextView, LayerView, PartView } from './base/cache-view.ts';
 export { UsageError } from './base/failure.ts';
 export { layTopology, type Mode, type Shape, type Topology } from './base/topology.ts';
 export type {
@@ -23,7 +22,8 @@ export { type Campaign, type CampaignOptions, type Finding, runCampaign } from '
 export type { HarnessFailure, HarnessFailures } from './explore/harness-failure.ts';
 export { type Replay, readReplayLine, readReplayText, replayLine } from './explore/replay-line.ts';
 export { type Run, type RunOptions, runSeed, runTape } from './explore/run.ts';
-export { readScenario, scenarioByName } from './explore/scenario-file.ts';
+export { readScenario } from './explore/scenario-file.ts';
+export { scenarioByName } from './explore/scenario-names.ts';
 export { type Shrunk, shrinkSeed, shrinkTape } from './explore/shrink.ts';
 export {
   runTrace,
@@ -34,23 +34,8 @@ export {
 } from './explore/trace-run.ts';
 export type { Hazards } from './faults/hazards.ts';
 export type { Completion } from './io/fabric.ts';
-export * as io from './io/index.ts';
 export { ALL_FINE, HEADS_MAX, type Kernels, OUTSIDE_REGION, REFUSED } from './kv/kernels.ts';
-export { LAYOUT_NAMES, type LayoutName, type LayoutShape, layoutByName } from './kv/layouts.ts';
-export { type CacheSpec, type CacheTensor, parseTensor } from './kv/parse.ts';
-export { type LayerSide, planLayer } from './kv/plan.ts';
-export { refusalOf } from './kv/refusal.ts';
 export { NO_ROOM, NOT_COVERED } from './kv/row-kernels.ts';
-export {
-  type EngineSide,
-  type GroupBlocks,
-  planTransfer,
-  type RankSide,
-  type RankTransfer,
-  refusalOfEngines,
-  type Transfer,
-} from './kv/transfer.ts';
-export { headsOfRank, layView, sourceRanks, targetRanks } from './kv/view.ts';
 export type { Invariant } from './oracle/invariant.ts';
 export { type BreachName, INVARIANTS, type InvariantId, type Site } from './oracle/registry.ts';
 export { type FailureKey, sameFailure, type Violation } from './oracle/verdict.ts';

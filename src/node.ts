@@ -1,7 +1,6 @@
-/**
- * What needs Node: the kernels' file, and the native backend.
- */
+/** What needs Node: memory with the kernels in it, and the native backend (docs/NATIVE.md). */
 
+export { checkMemory } from './cli/harness.ts';
 export { readKernelBytes } from './node/kernel-bytes.ts';
 export {
   type NativeEngine,

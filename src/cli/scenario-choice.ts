@@ -1,6 +1,7 @@
 import { UsageError } from '../base/failure.ts';
 import type { RunOptions } from '../explore/run.ts';
-import { readScenario, SCENARIO_NAMES, scenarioByName } from '../explore/scenario-file.ts';
+import { readScenario } from '../explore/scenario-file.ts';
+import { SCENARIO_NAMES, scenarioByName } from '../explore/scenario-names.ts';
 import { FIDELITIES, type Fidelity } from '../io/engine/surprises.ts';
 import { looksLikeModule } from '../node/user-module.ts';
 import type { Scenario } from '../sim/scenario.ts';

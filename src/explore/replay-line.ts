@@ -7,7 +7,8 @@ import type { Scenario } from '../sim/scenario.ts';
 import { readTape, type TapeEntry, tapeRows } from '../sim/tape.ts';
 import { findPasted, hasReplayLine, objectLength, PASTED_MAX, type PastedLine } from './pasted.ts';
 import type { Who } from './run.ts';
-import { readScenario, SCENARIO_NAMES, scenarioByName } from './scenario-file.ts';
+import { readScenario } from './scenario-file.ts';
+import { SCENARIO_NAMES, scenarioByName } from './scenario-names.ts';
 
 /** One run, told in a line or a file: which scenario, which seed or tape, and the digest it had. */
 export interface Replay extends Who {

@@ -5,7 +5,7 @@ import { describeValue } from '../base/thrown.ts';
 import { HAZARDS, type Hazard, type Hazards } from '../faults/hazards.ts';
 import { FIDELITIES } from '../io/engine/surprises.ts';
 import type { Scenario } from '../sim/scenario.ts';
-import { SPECIMEN_NAMES, SPECIMENS, specimenByName } from '../zoo/registry.ts';
+import { SPECIMEN_NAMES, specimenByName } from '../zoo/registry.ts';
 
 /** Scenarios from outside: every field is checked, and an error names its path in the file. */
 
@@ -135,11 +135,3 @@ function refuseImpossible(checked: Scenario, where: string): void {
       `${where}: the caches of ${rankCount} ranks may take ${bytes} bytes, more than ${CHECK_REGION_BYTES_MAX}; lower blocksPerEngine, blockTokens, heads or layers`,
     );
 }
-
-const NAMED: readonly Scenario[] = SPECIMENS.map((specimen) => specimen.scenario);
-
-export function scenarioByName(name: string): Scenario | undefined {
-  return NAMED.find((candidate) => candidate.name === name);
-}
-
-export const SCENARIO_NAMES = NAMED.map((candidate) => candidate.name);

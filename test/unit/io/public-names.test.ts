@@ -2,14 +2,15 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import * as product from '../../../src/index.ts';
 import * as facade from '../../../src/io/index.ts';
+import * as mori from '../../../src/mori.ts';
 import { filesBelow, ROOT, textOf } from '../../tidy/source.ts';
 
 /** What a user of MoRI-IO finds in the package: names, numbers, and a word on each. */
 
 describe('the package', () => {
-  test('offers the engine as one name, beside which no other stands for it', () => {
-    expect(product.io).toBe(facade);
-    expect(Object.keys(product).filter((name) => name !== 'io' && Object.hasOwn(facade, name))).toEqual([]);
+  test('offers the engine as an entry of its own, and no name of it elsewhere', () => {
+    expect({ ...mori }).toEqual({ ...facade });
+    expect(Object.keys(product).filter((name) => Object.hasOwn(facade, name))).toEqual([]);
   });
 
   test("has upstream's numbers", () => {
