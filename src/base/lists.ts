@@ -7,6 +7,13 @@ export function pushAll<T>(list: T[], more: Iterable<T>): void {
   for (const each of more) list.push(each);
 }
 
+/** `count` times `value`. `Array.fill` is a call into the runtime, which costs more than short lists themselves. */
+export function filled(count: number, value: number): number[] {
+  const list = new Array<number>(count);
+  for (let at = 0; at < count; at++) list[at] = value;
+  return list;
+}
+
 /** The greatest of some numbers and `floor`. */
 export function greatest(values: Iterable<number>, floor = Number.NEGATIVE_INFINITY): number {
   let most = floor;

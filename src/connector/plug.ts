@@ -18,7 +18,10 @@ import type { PeerForms } from '../wire/peer-codec.ts';
  * against it and have it attacked: everything else of the cluster is ours, and each hook is called where vLLM calls it.
  */
 
-/** A request as the engine's scheduler sees it; the connector reads it and never changes it. */
+/**
+ * A request as the engine's scheduler sees it; the connector reads it and never changes it. Each field is read by its name, as
+ * it is at that time: `{ ...view }` would copy none.
+ */
 export interface RequestView {
   readonly request: RequestId;
   readonly transfer: TransferId;

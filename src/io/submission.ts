@@ -1,4 +1,4 @@
-import { least } from '../base/lists.ts';
+import { filled, least } from '../base/lists.ts';
 import { type ChunkRules, ceilDiv, chunkGeometry, cut } from './chunks.ts';
 import { StatusCode } from './codes.ts';
 import { introsort } from './introsort.ts';
@@ -240,7 +240,7 @@ export function planChains(workRequests: number, transferId: number, limits: Cha
   const { endpoints, depths, signalsLastOnly } = limits;
   const length = chainLength(workRequests, limits);
   const chainCount = ceilDiv(workRequests, length);
-  const unsignaled = new Array<number>(endpoints).fill(0);
+  const unsignaled = filled(endpoints, 0);
   const chains: Chain[] = [];
   for (let index = 0; index < chainCount; index += 1) {
     const endpoint = (index + (transferId % endpoints)) % endpoints;

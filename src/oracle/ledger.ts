@@ -1,3 +1,4 @@
+import { filled } from '../base/lists.ts';
 import { SmallMap } from '../base/small-map.ts';
 import type { BlockId, RequestId } from '../base/topology.ts';
 
@@ -27,9 +28,9 @@ export interface TokenRange {
 }
 
 export function newLedger(blocks: number): EngineLedger {
-  const zeros = new Array<number>(blocks).fill(0);
+  const zeros = filled(blocks, 0);
   return {
-    owner: new Array<number>(blocks).fill(-1),
+    owner: filled(blocks, -1),
     holders: zeros,
     ordinal: [...zeros],
     knownTo: new Array(blocks),

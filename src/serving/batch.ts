@@ -1,4 +1,4 @@
-import { pushAll } from '../base/lists.ts';
+import { filled, pushAll } from '../base/lists.ts';
 import { move } from '../base/moves.ts';
 import { goal } from '../wire/goals.ts';
 import type { Emit } from '../wire/machine.ts';
@@ -34,7 +34,7 @@ export function schedule(state: SchedulerState, at: number, emit: Emit): void {
   state.inFlight = {
     step,
     items,
-    sums: new Array<number>(items.length).fill(0),
+    sums: filled(items.length, 0),
     ranksLeft: state.config.spec.ranks.length,
   };
 }

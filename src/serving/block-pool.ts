@@ -1,4 +1,5 @@
 import { believe } from '../base/failure.ts';
+import { filled } from '../base/lists.ts';
 import { SmallMap } from '../base/small-map.ts';
 import type { BlockId, RequestId } from '../base/topology.ts';
 
@@ -10,18 +11,18 @@ export interface BlockPool {
   readonly total: number;
   freeCount: number;
   /** Doubly linked free list; index `total` is the sentinel. */
-  readonly next: Int32Array;
-  readonly previous: Int32Array;
-  readonly holders: Int32Array;
+  readonly next: number[];
+  readonly previous: number[];
+  readonly holders: number[];
   /** Prefix key of each cached block, -1 when it holds no cached prefix. */
-  readonly keys: Float64Array;
+  readonly keys: number[];
   readonly cached: SmallMap<number, BlockId>;
 }
 
 export function createBlockPool(total: number): BlockPool {
   believe(Number.isInteger(total) && total > 0, 'INV-POOL-1', `a pool of ${total} blocks`);
-  const next = new Int32Array(total + 1);
-  const previous = new Int32Array(total + 1);
+  const next = filled(total + 1, 0);
+  const previous = filled(total + 1, 0);
   for (let block = 0; block <= total; block++) {
     next[block] = block === total ? 0 : block + 1;
     previous[block] = block === 0 ? total : block - 1;
@@ -31,8 +32,8 @@ export function createBlockPool(total: number): BlockPool {
     freeCount: total,
     next,
     previous,
-    holders: new Int32Array(total),
-    keys: new Float64Array(total).fill(-1),
+    holders: filled(total, 0),
+    keys: filled(total, -1),
     cached: new SmallMap(),
   };
 }

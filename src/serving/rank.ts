@@ -1,3 +1,4 @@
+import { filled } from '../base/lists.ts';
 import { move } from '../base/moves.ts';
 import type { ActorId, EngineSpec } from '../base/topology.ts';
 import type { ConnectorWorker } from '../connector/plug.ts';
@@ -58,7 +59,7 @@ function onSchedulerMessage(state: RankState, message: Message, at: number, emit
     step,
     items,
     meta,
-    sums: new Array<number>(items.length).fill(0),
+    sums: filled(items.length, 0),
     layer: 0,
     phase: 'load',
   });

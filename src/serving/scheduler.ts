@@ -13,8 +13,8 @@ import {
   type SchedulerState,
   type Served,
   totalTokens,
-  viewOf,
   wake,
+  withView,
 } from './served.ts';
 
 /**
@@ -54,8 +54,7 @@ function onMessage(state: SchedulerState, from: ActorId, message: Message, emit:
 
 function onGenerate(state: SchedulerState, message: Generate, emit: Emit): void {
   const { request, transfer, leg, prompt, maxTokens, remoteEngine, params } = message;
-  const served: Served = {
-    view: viewOf(() => served),
+  const served = withView({
     request,
     transfer,
     leg,
@@ -72,7 +71,7 @@ function onGenerate(state: SchedulerState, message: Generate, emit: Emit): void 
     loadFailed: false,
     fresh: true,
     cachedTo: 0,
-  };
+  });
   if (blocksFor(state, prompt.promptTokens + maxTokens + state.config.lookAheadTokens) > state.pool.total) {
     return answer(served, false, 'the request needs more KV blocks than this engine has', null, emit);
   }

@@ -31,8 +31,8 @@ export interface SchedulerConfig {
 
 /** One leg of one request, as this engine serves it. */
 export interface Served {
-  /** What the connector may see of it. */
-  readonly view: RequestView;
+  /** What the connector may see of it; set once, by `viewOf`. */
+  view: RequestView;
   readonly request: RequestId;
   readonly transfer: TransferId;
   readonly leg: Leg;
@@ -92,33 +92,52 @@ export function createScheduler(config: SchedulerConfig, connector: ConnectorSch
 }
 
 /** Reads of the request as it is now; there is nothing in it that a connector could change. */
-export function viewOf(served: () => Served): RequestView {
-  return Object.freeze({
-    get request() {
-      return served().request;
-    },
-    get transfer() {
-      return served().transfer;
-    },
-    get leg() {
-      return served().leg;
-    },
-    get prompt() {
-      return served().prompt;
-    },
-    get remoteEngine() {
-      return served().remoteEngine;
-    },
-    get params() {
-      return served().params;
-    },
-    get computed() {
-      return served().computed;
-    },
-    get blocks() {
-      return [...served().blocks];
-    },
-  });
+class ServedView implements RequestView {
+  readonly #served: Served;
+
+  constructor(served: Served) {
+    this.#served = served;
+  }
+
+  get request(): RequestId {
+    return this.#served.request;
+  }
+
+  get transfer(): TransferId {
+    return this.#served.transfer;
+  }
+
+  get leg(): Leg {
+    return this.#served.leg;
+  }
+
+  get prompt(): Prompt {
+    return this.#served.prompt;
+  }
+
+  get remoteEngine(): number {
+    return this.#served.remoteEngine;
+  }
+
+  get params(): KvTransferParams | null {
+    return this.#served.params;
+  }
+
+  get computed(): number {
+    return this.#served.computed;
+  }
+
+  get blocks(): readonly BlockId[] {
+    return [...this.#served.blocks];
+  }
+}
+Object.freeze(ServedView.prototype);
+
+/** A request with its view. */
+export function withView(served: Omit<Served, 'view'>): Served {
+  const viewed = served as Served;
+  viewed.view = Object.freeze(new ServedView(viewed));
+  return viewed;
 }
 
 export function wake(state: SchedulerState, emit: Emit): void {

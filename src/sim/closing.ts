@@ -19,8 +19,8 @@ export function judgeEnd(core: Core, cluster: Cluster, nic: NicSide): void {
     tables(tell) {
       for (const { scheduler, ranks } of core.topology.engines) {
         if (core.isDead(scheduler)) continue;
-        tell(scheduler, cluster.schedulers.get(scheduler)!.connector.census());
-        for (const rank of ranks) tell(rank, cluster.ranks.get(rank)!.connector.census());
+        tell(scheduler, cluster.schedulers[scheduler]!.connector.census());
+        for (const rank of ranks) tell(rank, cluster.ranks[rank]!.connector.census());
       }
     },
     queues: () => nic.left().filter(({ actor }) => !core.isDead(actor)),
@@ -30,7 +30,7 @@ export function judgeEnd(core: Core, cluster: Cluster, nic: NicSide): void {
 function poolsOf(core: Core, cluster: Cluster): PoolEnd[] {
   const alive = core.topology.engines.filter(({ scheduler }) => !core.isDead(scheduler));
   return alive.map(({ engine, scheduler }) => {
-    const { pool, requests } = cluster.schedulers.get(scheduler)!;
+    const { pool, requests } = cluster.schedulers[scheduler]!;
     const { freeCount: free, total } = pool;
     return { engine, scheduler, free, total, requests: [...requests.keys()] };
   });
@@ -49,7 +49,7 @@ const KINDS: { readonly [K in HappeningKind]: string } = Object.fromEntries(
 ) as { readonly [K in HappeningKind]: string };
 
 /** A run must come to its end within its steps, and its requests within its time. */
-export function judgeLength(core: Core, busy: Uint32Array, guests: ReadonlyMap<ActorId, Guest>): void {
+export function judgeLength(core: Core, busy: readonly number[], guests: ReadonlyMap<ActorId, Guest>): void {
   const { step, now, spec, judge } = core;
   const isLong = step >= spec.stepsMax;
   if (!isLong && (now <= spec.microsMax || judge.unfinished.size === 0)) return;
@@ -106,8 +106,9 @@ function waitsOf(core: Core, cluster: Cluster): Wait[] {
 
 function countBlocksLeft(core: Core, cluster: Cluster): number {
   let left = 0;
-  for (const [scheduler, { pool }] of cluster.schedulers)
-    if (!core.isDead(scheduler)) left += pool.total - pool.freeCount;
+  cluster.schedulers.forEach((state, scheduler) => {
+    if (state !== undefined && !core.isDead(scheduler)) left += state.pool.total - state.pool.freeCount;
+  });
   return left;
 }
 

@@ -56,10 +56,11 @@ interface RankPlace {
 /** The machines of one run, each behind the same few functions. */
 export interface Cluster {
   readonly proxy: ProxyState;
-  readonly schedulers: ReadonlyMap<ActorId, SchedulerState>;
-  readonly ranks: ReadonlyMap<ActorId, RankState>;
+  /** By actor. */
+  readonly schedulers: readonly (SchedulerState | undefined)[];
+  readonly ranks: readonly (RankState | undefined)[];
   /** Registered memory of each rank: absolute byte addresses. */
-  readonly places: ReadonlyMap<ActorId, RankPlace>;
+  readonly places: readonly (RankPlace | undefined)[];
   step(actor: ActorId, at: number, input: Input, emit: Emit): void;
   accept(client: ClientRequest, emit: Emit): void;
   waits(actor: ActorId): Wait[];
@@ -76,9 +77,14 @@ export function buildCluster(
 ): Cluster {
   const { topology } = setup;
   const proxy = createProxy(topology, policy);
-  const schedulers = new Map<ActorId, SchedulerState>();
-  const ranks = new Map<ActorId, RankState>();
-  const places = new Map<ActorId, RankPlace>();
+  const schedulers: (SchedulerState | undefined)[] = [];
+  const ranks: (RankState | undefined)[] = [];
+  const places: (RankPlace | undefined)[] = [];
+  for (const _ of topology.actors) {
+    schedulers.push(undefined);
+    ranks.push(undefined);
+    places.push(undefined);
+  }
   for (const spec of topology.engines) {
     const side = { topology, spec, mode: setup.mode, blockTokens: limits.blockTokens };
     const lookAheadTokens = spec.role === 'prefill' ? setup.prefillLookAhead : setup.decodeLookAhead;
@@ -90,11 +96,11 @@ export function buildCluster(
       scheduleMicros: grain.scheduleMicros,
       lendsLists: grain.lendsLists,
     };
-    schedulers.set(spec.scheduler, createScheduler(config, connector.createScheduler(side)));
+    schedulers[spec.scheduler] = createScheduler(config, connector.createScheduler(side));
     spec.ranks.forEach((self, tpRank) => {
       const place = layRank(setup, limits, grain, spec, tpRank, memory);
-      places.set(self, place);
-      ranks.set(self, buildRank(setup, limits, grain, connector, spec, self, tpRank, place, memory));
+      places[self] = place;
+      ranks[self] = buildRank(setup, limits, grain, connector, spec, self, tpRank, place, memory);
     });
   }
   return {
@@ -103,20 +109,20 @@ export function buildCluster(
     ranks,
     places,
     step(actor, at, input, emit) {
-      const rank = ranks.get(actor);
+      const rank = ranks[actor];
       if (rank !== undefined) return stepRank(rank, at, input, emit);
-      const scheduler = schedulers.get(actor);
+      const scheduler = schedulers[actor];
       if (scheduler !== undefined) return stepScheduler(scheduler, at, input, emit);
       stepProxy(proxy, input, emit);
     },
     accept: (client, emit) => acceptRequest(proxy, client, emit),
     waits(actor) {
-      const rank = ranks.get(actor);
+      const rank = ranks[actor];
       if (rank !== undefined) return rankWaits(rank);
-      const scheduler = schedulers.get(actor);
+      const scheduler = schedulers[actor];
       return scheduler === undefined ? proxyWaits(proxy) : schedulerWaits(scheduler);
     },
-    isLoaded: (actor, note) => isLoaded(places.get(actor)!, grain, memory, note),
+    isLoaded: (actor, note) => isLoaded(places[actor]!, grain, memory, note),
   };
 }
 

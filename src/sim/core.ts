@@ -27,7 +27,8 @@ export class Core {
   readonly ready = createReadySet();
   readonly occurrences = createOccurrences();
   readonly recorder: Recorder | null;
-  readonly #deadEngines = new Set<EngineId>();
+  /** By engine. */
+  readonly #dead: boolean[] = [];
   /** Set once, before the first step: the judge itself reports to this object. */
   judge!: Judge;
   now = 0;
@@ -45,6 +46,7 @@ export class Core {
     this.topology = spec.setup.topology;
     this.forms = spec.connector.messages ?? NO_FORMS;
     this.actorCount = this.topology.actors.length;
+    for (const _ of this.topology.engines) this.#dead.push(false);
     this.recorder = spec.record ? new Recorder() : null;
   }
 
@@ -108,14 +110,14 @@ export class Core {
 
   /** Marks an engine as dead; false when it was dead already. */
   kill(engine: EngineId): boolean {
-    if (this.#deadEngines.has(engine)) return false;
-    this.#deadEngines.add(engine);
+    if (this.#dead[engine] === true) return false;
+    this.#dead[engine] = true;
     this.judge.engineDied(engine);
     return true;
   }
 
   isDead(actor: ActorId): boolean {
-    return this.#deadEngines.has(this.topology.actors[actor]!.engine);
+    return this.#dead[this.topology.actors[actor]!.engine] === true;
   }
 }
 

@@ -1,5 +1,4 @@
 import { isIndex } from '../base/checks.ts';
-import { type ActorId, PROXY } from '../base/topology.ts';
 import type {
   Connector,
   ConnectorScheduler,
@@ -10,26 +9,13 @@ import type {
   Progress,
   RequestView,
 } from '../connector/plug.ts';
-import type { Wait } from '../wire/machine.ts';
-import { enterGuest, type Fault, type Guest, guestEmit, mustReturn, type Rule } from './guest.ts';
-import { checkEffect, type EffectBounds } from './guest-effects.ts';
+import type { Emit, Input, Wait } from '../wire/machine.ts';
+import type { StepItem } from '../wire/messages.ts';
+import { enterGuest, type Guest, type GuestHost, mustReturn, newGuest, type Rule } from './guest.ts';
+import { guardEmit } from './guest-effects.ts';
 import { FIELDS_RULE, isFields, isName, NAME_RULE } from './guest-facts.ts';
 
 /** The connector under attack, each of its hooks behind the border. */
-
-export interface GuestHost {
-  readonly bounds: EffectBounds;
-  /** The guest of each actor, to ask what it does. */
-  readonly guests: Map<ActorId, Guest>;
-  readonly now: () => number;
-  readonly tell: (fault: Fault) => void;
-}
-
-export function newGuest({ guests, tell }: GuestHost, actor: ActorId, who: string): Guest {
-  const guest: Guest = { actor, who, tell, hook: '', effects: 0, again: null };
-  if (actor !== PROXY) guests.set(actor, guest);
-  return guest;
-}
 
 const ANYTHING: Rule = { holds: () => true, must: 'anything' };
 const COUNT: Rule = { holds: isIndex, must: 'a whole number from 0 up' };
@@ -54,6 +40,13 @@ const VERDICT: Rule = {
   must: '{ keepBlocks, params }, a boolean and an object or null',
 };
 
+/** A list of whole numbers below `end`. */
+function areBelow(list: unknown, end: number): boolean {
+  if (!Array.isArray(list)) return false;
+  for (const item of list) if (!isIndex(item) || item >= end) return false;
+  return true;
+}
+
 const SCHEDULER_HOOKS: { readonly [K in keyof ConnectorScheduler]: Rule } = {
   getNumNewMatchedTokens: MATCHED,
   updateStateAfterAlloc: ANYTHING,
@@ -65,25 +58,25 @@ const SCHEDULER_HOOKS: { readonly [K in keyof ConnectorScheduler]: Rule } = {
   census: COUNT,
 };
 
-const WORKER_HOOKS = (bounds: EffectBounds): { readonly [K in keyof ConnectorWorker]: Rule } => ({
+const WORKER_HOOKS: { readonly [K in keyof ConnectorWorker]: Rule } = {
   startLoadKv: PROGRESS,
   waitForLayerLoad: PROGRESS,
   saveKvLayer: PROGRESS,
   waitForSave: PROGRESS,
   getFinished: {
-    holds(value) {
+    holds(value, _, { host }) {
       if (value === null) return true;
       const { sent, received, failed } = value as Finished;
-      const isRequest = (request: unknown): boolean => isIndex(request) && request < bounds.requests;
-      return [sent, received, failed].every((list) => Array.isArray(list) && list.every(isRequest));
+      const { requests } = host.bounds;
+      return areBelow(sent, requests) && areBelow(received, requests) && areBelow(failed, requests);
     },
     must: 'null or { sent, received, failed }, lists of requests that there are',
   },
   step: ANYTHING,
   census: COUNT,
   waits: {
-    holds(value) {
-      const { actors } = bounds.topology;
+    holds(value, _, { host }) {
+      const { actors } = host.bounds.topology;
       const isWait = ({ who, what, fields, whom }: Wait): boolean =>
         actors[who] !== undefined &&
         isName(what) &&
@@ -93,95 +86,149 @@ const WORKER_HOOKS = (bounds: EffectBounds): { readonly [K in keyof ConnectorWor
     },
     must: `a list of { who, what, fields, whom }: actors, ${NAME_RULE}, and ${FIELDS_RULE}`,
   },
-});
+};
 
 export function guardConnector(connector: Connector, host: GuestHost): Connector {
   const who = `connector ${JSON.stringify(connector.name)}`;
-  const workerRules = WORKER_HOOKS(host.bounds);
   return {
     name: connector.name,
     createScheduler(env) {
       const guest = newGuest(host, env.spec.scheduler, who);
       const inner = enterGuest(guest, connector, 'createScheduler', [Object.freeze(env)]);
-      return guardScheduler(hooksOf<ConnectorScheduler>(guest, inner, SCHEDULER_HOOKS), guest, host);
+      return new GuardedScheduler(guest, inner);
     },
     createWorker(env) {
       const guest = newGuest(host, env.self, who);
       const inner = enterGuest(guest, connector, 'createWorker', [Object.freeze(env)]);
-      return guardWorker(hooksOf<ConnectorWorker>(guest, inner, workerRules), guest, host);
+      return new GuardedWorker(guest, inner);
     },
   };
 }
 
 const NONE: readonly unknown[] = [];
 
-/** Calls one hook: the arguments in, a value that keeps its rule out. */
-type Call<T> = (hook: keyof T & string, args: readonly unknown[]) => unknown;
+type Rules = Readonly<Record<string, Rule>>;
 
-function hooksOf<T>(guest: Guest, inner: unknown, rules: Readonly<Record<keyof T & string, Rule>>): Call<T> {
+/** What a side of the connector must be: all hooks of `rules`, as methods. */
+function wholeness(rules: Rules): Rule {
   const names = Object.keys(rules);
-  const isWhole = (value: unknown): boolean =>
-    names.every((name) => typeof (value as Readonly<Record<string, unknown>>)[name] === 'function');
-  mustReturn(guest, { holds: isWhole, must: `an object with the methods ${names.join(', ')}` }, inner);
-  return (hook, args) => {
-    const value = enterGuest(guest, inner as object, hook, args);
-    const rule = rules[hook];
-    if (rule !== ANYTHING) mustReturn(guest, rule, value, args);
-    return value;
-  };
-}
-
-function guardScheduler(
-  call: Call<ConnectorScheduler>,
-  guest: Guest,
-  { bounds }: GuestHost,
-): ConnectorScheduler {
-  const through = guestEmit(guest, (who, effect) => checkEffect(who, effect, bounds));
   return {
-    getNumNewMatchedTokens: (view, computed) => call('getNumNewMatchedTokens', [view, computed]) as Matched,
-    updateStateAfterAlloc: (view, externalTokens, at, emit) => {
-      call('updateStateAfterAlloc', [view, externalTokens, at, through(emit)]);
-    },
-    buildConnectorMeta: (items, view) => call('buildConnectorMeta', [items, view]),
-    hasMeta: () => Boolean(call('hasMeta', NONE)),
-    requestFinished: (view) => call('requestFinished', [view]) as FinishVerdict,
-    requestAborted: (view) => Boolean(call('requestAborted', [view])),
-    requestForgotten: (request) => {
-      call('requestForgotten', [request]);
-    },
-    census: () => call('census', NONE) as number,
+    holds: (value) =>
+      names.every((name) => typeof (value as Readonly<Record<string, unknown>>)[name] === 'function'),
+    must: `an object with the methods ${names.join(', ')}`,
   };
 }
 
-function guardWorker(call: Call<ConnectorWorker>, guest: Guest, { bounds, now }: GuestHost): ConnectorWorker {
-  const through = guestEmit(guest, (who, effect) => checkEffect(who, effect, bounds));
+const WHOLE_SCHEDULER = wholeness(SCHEDULER_HOOKS);
+const WHOLE_WORKER = wholeness(WORKER_HOOKS);
+
+/** Classes and not closures: a run makes one of them for each actor. */
+class Guarded<Side> {
+  protected readonly guest: Guest;
+  readonly #inner: object;
+  readonly #rules: Rules;
+
+  protected constructor(guest: Guest, inner: unknown, whole: Rule, rules: Rules) {
+    mustReturn(guest, whole, inner);
+    this.guest = guest;
+    this.#inner = inner as object;
+    this.#rules = rules;
+  }
+
+  /** Calls one hook: the arguments in, a value that keeps its rule out. */
+  protected call(hook: keyof Side & string, args: readonly unknown[]): unknown {
+    const value = enterGuest(this.guest, this.#inner, hook, args);
+    const rule = this.#rules[hook]!;
+    if (rule !== ANYTHING) mustReturn(this.guest, rule, value, args);
+    return value;
+  }
+
+  census(): number {
+    return this.call('census' as keyof Side & string, NONE) as number;
+  }
+}
+
+class GuardedScheduler extends Guarded<ConnectorScheduler> implements ConnectorScheduler {
+  constructor(guest: Guest, inner: unknown) {
+    super(guest, inner, WHOLE_SCHEDULER, SCHEDULER_HOOKS);
+  }
+
+  getNumNewMatchedTokens(view: RequestView, computed: number): Matched {
+    return this.call('getNumNewMatchedTokens', [view, computed]) as Matched;
+  }
+
+  updateStateAfterAlloc(view: RequestView, externalTokens: number, at: number, emit: Emit): void {
+    this.call('updateStateAfterAlloc', [view, externalTokens, at, guardEmit(this.guest, emit)]);
+  }
+
+  buildConnectorMeta(items: readonly StepItem[], view: (request: number) => RequestView): unknown {
+    return this.call('buildConnectorMeta', [items, view]);
+  }
+
+  hasMeta(): boolean {
+    return Boolean(this.call('hasMeta', NONE));
+  }
+
+  requestFinished(view: RequestView): FinishVerdict {
+    return this.call('requestFinished', [view]) as FinishVerdict;
+  }
+
+  requestAborted(view: RequestView): boolean {
+    return Boolean(this.call('requestAborted', [view]));
+  }
+
+  requestForgotten(request: number): void {
+    this.call('requestForgotten', [request]);
+  }
+}
+
+class GuardedWorker extends Guarded<ConnectorWorker> implements ConnectorWorker {
+  constructor(guest: Guest, inner: unknown) {
+    super(guest, inner, WHOLE_WORKER, WORKER_HOOKS);
+  }
+
+  startLoadKv(meta: unknown, at: number, emit: Emit): Progress {
+    return this.#progress('startLoadKv', [meta, at, guardEmit(this.guest, emit)]);
+  }
+
+  waitForLayerLoad(layer: number, at: number, emit: Emit): Progress {
+    return this.#progress('waitForLayerLoad', [layer, at, guardEmit(this.guest, emit)]);
+  }
+
+  saveKvLayer(layer: number, at: number, emit: Emit): Progress {
+    return this.#progress('saveKvLayer', [layer, at, guardEmit(this.guest, emit)]);
+  }
+
+  waitForSave(at: number, emit: Emit): Progress {
+    return this.#progress('waitForSave', [at, guardEmit(this.guest, emit)]);
+  }
+
+  getFinished(): Finished | null {
+    const finished = this.call('getFinished', NONE) as Finished | null;
+    if (finished === null) return null;
+    // What was said stays said, whatever the connector does with its lists.
+    const { sent, received, failed } = finished;
+    return { sent: [...sent], received: [...received], failed: [...failed] };
+  }
+
+  step(at: number, input: Input, emit: Emit): void {
+    this.call('step', [at, input, guardEmit(this.guest, emit)]);
+  }
+
+  waits(): Wait[] {
+    return [...(this.call('waits', NONE) as Wait[])];
+  }
+
   /** Keeps count of a hook that is not done. */
-  const progress = (
+  #progress(
     hook: 'startLoadKv' | 'waitForLayerLoad' | 'saveKvLayer' | 'waitForSave',
     args: readonly unknown[],
-  ): Progress => {
-    const answer = call(hook, args) as Progress;
+  ): Progress {
+    const { guest } = this;
+    const answer = this.call(hook, args) as Progress;
     if (answer === 'done') guest.again = null;
     else if (guest.again?.hook === hook) guest.again.turns++;
-    else guest.again = { hook, since: now(), turns: 1 };
+    else guest.again = { hook, since: guest.host.now(), turns: 1 };
     return answer;
-  };
-  return {
-    startLoadKv: (meta, at, emit) => progress('startLoadKv', [meta, at, through(emit)]),
-    waitForLayerLoad: (layer, at, emit) => progress('waitForLayerLoad', [layer, at, through(emit)]),
-    saveKvLayer: (layer, at, emit) => progress('saveKvLayer', [layer, at, through(emit)]),
-    waitForSave: (at, emit) => progress('waitForSave', [at, through(emit)]),
-    getFinished() {
-      const finished = call('getFinished', NONE) as Finished | null;
-      if (finished === null) return null;
-      // What was said stays said, whatever the connector does with its lists.
-      const { sent, received, failed } = finished;
-      return { sent: [...sent], received: [...received], failed: [...failed] };
-    },
-    step: (at, input, emit) => {
-      call('step', [at, input, through(emit)]);
-    },
-    census: () => call('census', NONE) as number,
-    waits: () => [...(call('waits', NONE) as Wait[])],
-  };
+  }
 }

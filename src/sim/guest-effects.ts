@@ -1,14 +1,14 @@
 import { isIndex } from '../base/checks.ts';
 import { describeValue } from '../base/thrown.ts';
-import type { ActorId, Topology } from '../base/topology.ts';
+import { I9 } from '../oracle/invariants/i9-bounded-wait.ts';
 import { I10 } from '../oracle/invariants/i10-honest-report.ts';
 import { IMPOSSIBLE, NOT_FOR_GUESTS } from '../oracle/invariants/i12-possible-request.ts';
-import type { Effect, Fields, Note } from '../wire/machine.ts';
+import type { Effect, Emit, Fields, Note } from '../wire/machine.ts';
 import type { Message } from '../wire/messages.ts';
 import { isMessageName, type PeerForms } from '../wire/peer-codec.ts';
 import { oddityOfPlain } from '../wire/plain.ts';
 import type { Mistake } from './effect-border.ts';
-import { blameEffect, type Guest } from './guest.ts';
+import { blame, blameEffect, EFFECTS_MAX, type Guest, type GuestBounds } from './guest.ts';
 import { isFields, isName } from './guest-facts.ts';
 
 /**
@@ -16,22 +16,9 @@ import { isFields, isName } from './guest-facts.ts';
  * engine and the proxy, and told with the hook and the place in the connector's code.
  */
 
-export interface EffectBounds {
-  readonly topology: Topology;
-  readonly requests: number;
-  readonly blocks: number;
-  readonly blockTokens: number;
-  /** The connector's own messages; null when it does not describe them. */
-  readonly forms: PeerForms | null;
-  /** The connector's own coverage points. */
-  readonly goals: readonly string[];
-  /** What is wrong with an effect, whoever asks for it; null when nothing is. */
-  readonly mistakeIn: (effect: Effect, actor: ActorId) => Mistake | null;
-}
-
 /** The notes of a connector; all others are facts that only the engine or the proxy can know. */
 const NOTES: {
-  readonly [K in Note['kind']]?: (note: Extract<Note, { kind: K }>, bounds: EffectBounds) => boolean;
+  readonly [K in Note['kind']]?: (note: Extract<Note, { kind: K }>, bounds: GuestBounds) => boolean;
 } = {
   loaded: ({ request, blocks, tokenTo }, bounds) =>
     isIndex(request) &&
@@ -49,7 +36,7 @@ const NOTES: {
 };
 
 /** All kinds of effects, and whether the scheduler side of a connector may ask for them too. */
-const KINDS: { readonly [K in Effect['kind']]: boolean } = {
+const KIND_ROWS: { readonly [K in Effect['kind']]: boolean } = {
   send: true,
   note: true,
   arm: false,
@@ -61,14 +48,28 @@ const KINDS: { readonly [K in Effect['kind']]: boolean } = {
   fence: false,
   reset: false,
 };
+/** What a guest calls a kind may be a name that every object has. */
+const KINDS: ReadonlyMap<string, boolean> = new Map(Object.entries(KIND_ROWS));
+
+/** The guest's way to ask for effects: each is looked at before the world acts on it. */
+export function guardEmit(guest: Guest, emit: Emit): Emit {
+  if (guest.through !== null && emit === guest.emit) return guest.through;
+  guest.emit = emit;
+  guest.through = (effect) => {
+    if (++guest.effects > EFFECTS_MAX)
+      blame(guest, I9.breaches['effects-without-end'], { count: guest.effects });
+    emit(checkEffect(guest, effect));
+  };
+  return guest.through;
+}
 
 /** The effect, if it is one. @throws GuestFault */
-export function checkEffect(guest: Guest, effect: Effect, bounds: EffectBounds): Effect {
+function checkEffect(guest: Guest, effect: Effect): Effect {
   let mistake: Mistake | null;
   let own = effect;
   try {
     own = ownFacts(effect);
-    mistake = mistakeOf(guest, own, bounds);
+    mistake = mistakeOf(guest, own, guest.host.bounds);
   } catch {
     // What cannot even be read: a getter that throws, a proxy.
     mistake = odd('unreadable', { value: describeValue(effect) });
@@ -79,16 +80,17 @@ export function checkEffect(guest: Guest, effect: Effect, bounds: EffectBounds):
 
 function kindOf(effect: Effect): string {
   try {
-    return Object.hasOwn(KINDS, effect.kind) ? effect.kind : 'effect';
+    return KINDS.has(effect.kind) ? effect.kind : 'effect';
   } catch {
     return 'effect';
   }
 }
 
-function mistakeOf(guest: Guest, effect: Effect, bounds: EffectBounds): Mistake | null {
+function mistakeOf(guest: Guest, effect: Effect, bounds: GuestBounds): Mistake | null {
   if (typeof effect !== 'object' || effect === null) return noEffect(effect);
-  if (!Object.hasOwn(KINDS, effect.kind)) return noEffect(effect.kind);
-  if (bounds.topology.actors[guest.actor]!.tpRank < 0 && !KINDS[effect.kind])
+  const isForSchedulers = KINDS.get(effect.kind);
+  if (isForSchedulers === undefined) return noEffect(effect.kind);
+  if (!isForSchedulers && bounds.topology.actors[guest.actor]!.tpRank < 0)
     return odd('not-of-scheduler-side', { effect: effect.kind });
   const mistake = bounds.mistakeIn(effect, guest.actor);
   if (mistake !== null) return mistake;
@@ -109,7 +111,7 @@ function mistakeInMessage(message: Message, forms: PeerForms | null): Mistake | 
   return oddity === '' ? null : odd('message-not-plain', { message: name, oddity });
 }
 
-function mistakeInNote(note: Note, bounds: EffectBounds): Mistake | null {
+function mistakeInNote(note: Note, bounds: GuestBounds): Mistake | null {
   const check = Object.hasOwn(NOTES, note.kind) ? NOTES[note.kind] : undefined;
   if (check === undefined) return odd('note-of-engine', { value: describeValue(note) });
   if (check(note as never, bounds)) return null;

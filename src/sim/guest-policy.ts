@@ -4,29 +4,32 @@ import { type EngineSpec, PROXY, type Role, type Topology } from '../base/topolo
 import { I6 } from '../oracle/invariants/i6-routing.ts';
 import { I10 } from '../oracle/invariants/i10-honest-report.ts';
 import type { ChoicePolicy, ChoiceState } from '../proxy/choose.ts';
-import { blame, enterGuest, type Guest } from './guest.ts';
-import { type GuestHost, newGuest } from './guest-connector.ts';
+import { blame, enterGuest, type Guest, type GuestHost, newGuest } from './guest.ts';
 
 /** The proxy's policy under attack, behind the border: it must choose an engine of the role that is up. */
 export function guardPolicy(policy: ChoicePolicy, host: GuestHost): ChoicePolicy {
   const guest = newGuest(host, PROXY, `policy ${JSON.stringify(policy.name ?? 'without a name')}`);
   const { topology } = host.bounds;
-  const roles = new Map<ChoiceState, Role>();
   return {
     ...policy,
     create(engines, role) {
       const inner = enterGuest(guest, policy, 'create', [engines, role]) as ChoiceState;
       // A handle of ours: a policy may keep its state where it likes, and one for both roles.
-      const handle = { inner } as unknown as ChoiceState;
-      roles.set(handle, role);
-      return handle;
+      const handle: Handle = { inner, role };
+      return handle as unknown as ChoiceState;
     },
     choose(handle, down) {
-      const { inner } = handle as unknown as { readonly inner: ChoiceState };
+      const { inner, role } = handle as unknown as Handle;
       const chosen = enterGuest(guest, policy, 'choose', [inner, new Set(down)]);
-      return engineOf(guest, topology, { chosen, down, role: roles.get(handle)! });
+      return engineOf(guest, topology, { chosen, down, role });
     },
   };
+}
+
+/** What a policy made, and for whom. */
+interface Handle {
+  readonly inner: ChoiceState;
+  readonly role: Role;
 }
 
 interface Choice {

@@ -1,10 +1,10 @@
 import { BrokenBelief } from '../base/failure.ts';
 import { describeThrown, describeValue, type GuestCode, guestFrames, stackHead } from '../base/thrown.ts';
-import type { ActorId } from '../base/topology.ts';
+import { type ActorId, PROXY, type Topology } from '../base/topology.ts';
 import type { Breach } from '../oracle/breach.ts';
 import { I7 } from '../oracle/invariants/i7-odd-message.ts';
-import { I9 } from '../oracle/invariants/i9-bounded-wait.ts';
 import type { Effect, Emit, Fields } from '../wire/machine.ts';
+import type { PeerForms } from '../wire/peer-codec.ts';
 import type { Mistake } from './effect-border.ts';
 
 /**
@@ -28,22 +28,53 @@ export class GuestFault extends Error {
   override readonly name = 'GuestFault';
 }
 
+/** What of the world a border needs to know. */
+export interface GuestBounds {
+  readonly topology: Topology;
+  readonly requests: number;
+  readonly blocks: number;
+  readonly blockTokens: number;
+  /** The connector's own messages; null when it does not describe them. */
+  readonly forms: PeerForms | null;
+  /** The connector's own coverage points. */
+  readonly goals: readonly string[];
+  /** What is wrong with an effect, whoever asks for it; null when nothing is. */
+  readonly mistakeIn: (effect: Effect, actor: ActorId) => Mistake | null;
+}
+
+export interface GuestHost {
+  readonly bounds: GuestBounds;
+  /** The guest of each actor, to ask what it does. */
+  readonly guests: Map<ActorId, Guest>;
+  readonly now: () => number;
+  readonly tell: (fault: Fault) => void;
+}
+
 export interface Guest {
   readonly actor: ActorId;
   /** Its own name: `connector "mine"`. */
   readonly who: string;
-  readonly tell: (fault: Fault) => void;
+  readonly host: GuestHost;
   /** The hook that it is in. */
   hook: string;
   /** Effects of this call of the hook. */
   effects: number;
   /** A hook that has answered `again` and nothing else since. */
   again: { readonly hook: string; readonly since: number; turns: number } | null;
+  /** The world's way for effects that it was given last, and the guarded one in its place. */
+  emit: Emit | null;
+  through: Emit | null;
+}
+
+export function newGuest(host: GuestHost, actor: ActorId, who: string): Guest {
+  const guest: Guest = { actor, who, host, hook: '', effects: 0, again: null, emit: null, through: null };
+  if (actor !== PROXY) host.guests.set(actor, guest);
+  return guest;
 }
 
 /** What a hook must return, as a check and as a sentence. */
 export interface Rule {
-  readonly holds: (value: unknown, args: readonly unknown[]) => boolean;
+  readonly holds: (value: unknown, args: readonly unknown[], guest: Guest) => boolean;
   readonly must: string;
 }
 
@@ -61,13 +92,19 @@ function folderOfOurs(here: Error): string {
   return frame?.[1] || '\0';
 }
 
+type Hook = (...args: unknown[]) => unknown;
+
 /** Calls a hook of a guest. All of a guest's code runs within this function: its name is the border in a stack. */
 export function enterGuest(guest: Guest, owner: object, hook: string, args: readonly unknown[]): unknown {
   guest.hook = hook;
   guest.effects = 0;
   let value: unknown;
   try {
-    value = (owner as Readonly<Record<string, (...list: readonly unknown[]) => unknown>>)[hook]!(...args);
+    const called = (owner as Readonly<Record<string, Hook>>)[hook]!;
+    // Written out, since an engine spreads a list into a call by way of its iterator.
+    if (args.length === 3) value = called.call(owner, args[0], args[1], args[2]);
+    else if (args.length === 0) value = called.call(owner);
+    else value = called.apply(owner, args as unknown[]);
   } catch (thrown) {
     // A belief of ours is no bug of the guest, whoever came upon it.
     if (safely(() => thrown instanceof GuestFault || thrown instanceof BrokenBelief)) throw thrown;
@@ -82,7 +119,7 @@ export function enterGuest(guest: Guest, owner: object, hook: string, args: read
 export function mustReturn(guest: Guest, rule: Rule, value: unknown, args: readonly unknown[] = []): void {
   let holds = false;
   try {
-    holds = rule.holds(value, args);
+    holds = rule.holds(value, args, guest);
   } catch {
     // A getter of what the guest made may throw.
   }
@@ -115,7 +152,7 @@ function blameThrown(guest: Guest, thrown: unknown): never {
 
 function tell(guest: Guest, fault: Omit<Fault, 'actor'>): never {
   const { actor, who, hook } = guest;
-  guest.tell({ ...fault, actor, ids: { hook, guest: who, ...fault.ids } });
+  guest.host.tell({ ...fault, actor, ids: { hook, guest: who, ...fault.ids } });
   throw new GuestFault(fault.breach.name);
 }
 
@@ -150,23 +187,4 @@ function safely(test: () => boolean): boolean {
   } catch {
     return false;
   }
-}
-
-/** The guest's way to ask for effects: each is looked at before the world acts on it. */
-export function guestEmit(
-  guest: Guest,
-  check: (guest: Guest, effect: Effect) => Effect,
-): (emit: Emit) => Emit {
-  let known: Emit | null = null;
-  let through: Emit = () => undefined;
-  return (emit) => {
-    if (emit === known) return through;
-    known = emit;
-    through = (effect) => {
-      if (++guest.effects > EFFECTS_MAX)
-        blame(guest, I9.breaches['effects-without-end'], { count: guest.effects });
-      emit(check(guest, effect));
-    };
-    return through;
-  };
 }

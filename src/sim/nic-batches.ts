@@ -7,6 +7,8 @@ import type { PostedBatch } from '../wire/machine.ts';
 /** A batch from its post until its poster has been told its end and nothing more of it will be posted. */
 export interface OpenBatch {
   readonly initiator: ActorId;
+  /** The engine's number for it. */
+  readonly transferId: number;
   readonly batch: PostedBatch;
   readonly status: TransferStatus;
   /** The engine's call; null where there was no session to call. */
@@ -17,8 +19,8 @@ export interface OpenBatch {
   passed: number;
 }
 
-export function openBatch(initiator: ActorId, batch: PostedBatch): OpenBatch {
-  return { initiator, batch, status: createStatus(), call: null, told: false, passed: -1 };
+export function openBatch(initiator: ActorId, batch: PostedBatch, transferId: number): OpenBatch {
+  return { initiator, transferId, batch, status: createStatus(), call: null, told: false, passed: -1 };
 }
 
 /** Whether its status has come to its end. */

@@ -17,10 +17,15 @@ import type { Lane } from './nic-lanes.ts';
 
 export interface Queues {
   readonly core: Core;
-  readonly caches: ReadonlyMap<ActorId, CacheMap>;
+  /** By actor; only ranks have one. */
+  readonly caches: readonly (CacheMap | undefined)[];
   readonly sim: VerbsSim;
-  readonly lanes: ReadonlyMap<number, Lane>;
-  readonly ranks: ReadonlyMap<ActorId, RankEngine>;
+  /** In the order of their first posts. */
+  readonly lanes: readonly Lane[];
+  /** In the order in which they were made. */
+  readonly ranks: readonly RankEngine[];
+  /** By actor. */
+  readonly rankOf: readonly (RankEngine | undefined)[];
 }
 
 /** The work requests [first, end) of a list, all of one batch. */
@@ -37,7 +42,7 @@ export function findPending(queues: Queues, test: (pending: Pending) => boolean)
 }
 
 function findOnTheWire({ sim, lanes }: Queues, test: (pending: Pending) => boolean): Pending | null {
-  for (const { flights, queuePair } of lanes.values()) {
+  for (const { flights, queuePair } of lanes) {
     for (const { open, chain, workRequests: posted } of flights) {
       if (open === null || chain === null || !canLand(sim, queuePair, chain)) continue;
       const { workRequests, first } = chain;
@@ -50,9 +55,9 @@ function findOnTheWire({ sim, lanes }: Queues, test: (pending: Pending) => boole
 
 /** Chains that wait for room: only an engine that lives posts them. */
 function findUnposted(queues: Queues, test: (pending: Pending) => boolean): Pending | null {
-  for (const { actor, open: batches } of queues.ranks.values()) {
+  for (const { actor, open: batches } of queues.ranks) {
     if (queues.core.isDead(actor)) continue;
-    for (const open of batches.values()) {
+    for (const open of batches) {
       if (!isPosting(open)) continue;
       for (const slice of open.call!.slices) {
         const pending = findInSlice(queues, open, slice, test);
@@ -82,11 +87,11 @@ function findInSlice(
 }
 
 /** Whether a chain of that endpoint would land once it is posted. A queue pair that is made anew needs a peer that lives. */
-function canBePosted({ core, sim, ranks }: Queues, open: OpenBatch, slice: Slice, index: number): boolean {
+function canBePosted({ core, sim, rankOf }: Queues, open: OpenBatch, slice: Slice, index: number): boolean {
   const { initiator, batch } = open;
   const { operation, peer } = batch;
   const keys = { operation, lkey: slice.lkeys[index]!, rkey: slice.rkeys[index]! };
-  if (ranks.get(initiator)!.engine.surprises.brokenForGood) {
+  if (rankOf[initiator]!.engine.surprises.brokenForGood) {
     const queuePair = sim.queuePairs.get(slice.endpoints[index]!.local.qpn);
     return queuePair !== undefined && canLand(sim, queuePair, keys);
   }
@@ -120,7 +125,7 @@ function touchedOf(
   isTarget: boolean,
   wanted: ReadonlySet<BlockId>,
 ): BlockId | null {
-  const cache = caches.get(isTarget ? open.batch.peer : open.initiator)!;
+  const cache = caches[isTarget ? open.batch.peer : open.initiator]!;
   let found: BlockId | null = null;
   const visit = (block: BlockId): boolean => {
     if (wanted.has(block)) found = block;

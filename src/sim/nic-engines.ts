@@ -31,8 +31,8 @@ export interface RankEngine {
   readonly sessions: SmallMap<ActorId, Session | null>;
   /** Its cache, registered once more for each peer, so that each has a key of its own. */
   readonly loans: SmallMap<ActorId, Loan[]>;
-  /** Batches whose end its connector has not been told, by transfer id. */
-  readonly open: SmallMap<number, OpenBatch>;
+  /** Batches whose end its connector has not been told, in the order of their posts. */
+  readonly open: OpenBatch[];
   nextTransfer: number;
 }
 
@@ -86,7 +86,7 @@ export function createRankEngine(spec: EngineSpec): RankEngine {
     memory,
     sessions: new SmallMap(),
     loans: new SmallMap(),
-    open: new SmallMap(),
+    open: [],
     nextTransfer: 0,
   };
 }
@@ -179,13 +179,26 @@ export function slotsTaken({ engine }: RankEngine): number {
  * The batches of a rank that have ended and whose poster does not know; in order of their posts. One stays open as long as
  * chains of it wait for room: the library tells its first error before they are posted, and they are its own all the same.
  */
-export function takeUntold(rank: RankEngine): OpenBatch[] {
-  const untold: OpenBatch[] = [];
-  for (const [transferId, open] of rank.open) {
-    if (!hasEnded(open)) continue;
-    if (!open.told) untold.push(open);
-    open.told = true;
-    if (!isPosting(open)) rank.open.delete(transferId);
+export function takeUntold({ open: batches }: RankEngine): readonly OpenBatch[] {
+  let untold: OpenBatch[] | null = null;
+  let kept = 0;
+  for (const open of batches) {
+    const ended = hasEnded(open);
+    if (ended && !open.told) {
+      untold ??= [];
+      untold.push(open);
+      open.told = true;
+    }
+    if (!ended || isPosting(open)) batches[kept++] = open;
   }
-  return untold;
+  batches.length = kept;
+  return untold ?? NONE;
+}
+
+const NONE: readonly OpenBatch[] = [];
+
+/** The batch of a transfer id; null when its end is told. */
+export function openOf({ open }: RankEngine, transferId: number): OpenBatch | null {
+  for (let at = open.length - 1; at >= 0; at--) if (open[at]!.transferId === transferId) return open[at]!;
+  return null;
 }

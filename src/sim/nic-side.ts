@@ -1,5 +1,6 @@
 import { believe } from '../base/failure.ts';
 import { mix } from '../base/mix.ts';
+import { SmallMap } from '../base/small-map.ts';
 import type { ActorId } from '../base/topology.ts';
 import type { NicEffect } from '../faults/nic-faults.ts';
 import { StatusCode } from '../io/codes.ts';
@@ -26,6 +27,7 @@ import { findPending, type Queues } from './nic-danger.ts';
 import {
   createRankEngine,
   lendAnew,
+  openOf,
   openSession,
   type RankEngine,
   renewKey,
@@ -60,6 +62,7 @@ export type NicEvent =
 interface Place {
   readonly regionStart: number;
   readonly regionEnd: number;
+  readonly region: MemoryRegion;
 }
 
 /** From a landing or a failure to its being seen. */
@@ -70,42 +73,52 @@ const ENOMEM = 12;
 export class NicSide {
   readonly #core: Core;
   readonly #sim: VerbsSim;
-  readonly #ranks = new Map<ActorId, RankEngine>();
+  /** In the order in which they were made, and by actor. */
+  readonly #ranks: RankEngine[] = [];
+  readonly #rankOf: (RankEngine | undefined)[] = [];
   readonly #actors = new Map<string, ActorId>();
-  readonly #places = new Map<ActorId, Place>();
-  readonly #regions = new Map<ActorId, MemoryRegion>();
-  readonly #connections = new Map<number, Connection>();
-  readonly #lanes = new Map<number, Lane>();
+  /** By actor. */
+  readonly #places: (Place | undefined)[] = [];
+  readonly #connections = new SmallMap<number, Connection>();
+  /** In the order of their first posts, and by the number of the queue pair. */
+  readonly #lanes: Lane[] = [];
+  readonly #laneOf: (Lane | undefined)[] = [];
   /** When the last entry of each queue pair's completion queue is seen. */
-  readonly #seenAt = new Map<number, number>();
+  readonly #seenAt: number[] = [];
   /** What tells whether something can still land. */
   readonly queues: Queues;
   #landing: Flight | null = null;
 
-  constructor(core: Core, caches: ReadonlyMap<ActorId, CacheMap>) {
+  constructor(core: Core, caches: readonly (CacheMap | undefined)[]) {
     this.#core = core;
     this.#sim = createVerbs(core.spec.nic, (source, target, runs, count) =>
       this.#move(source, target, runs, count),
     );
-    this.queues = { core, caches, sim: this.#sim, lanes: this.#lanes, ranks: this.#ranks };
+    const [lanes, ranks, rankOf] = [this.#lanes, this.#ranks, this.#rankOf];
+    this.queues = { core, caches, sim: this.#sim, lanes, ranks, rankOf };
+    for (const _ of core.topology.actors) {
+      this.#rankOf.push(undefined);
+      this.#places.push(undefined);
+    }
   }
 
   register(actor: ActorId, regionStart: number, regionEnd: number): void {
     const core = this.#core;
     const { fabric } = core.spec;
     const name = this.#nameOf(actor);
-    this.#regions.set(actor, fabric.registerMemory(actor, regionStart, regionEnd));
     this.#actors.set(name, actor);
     this.#sim.slowness.set(name, drawSlowness(core, actor));
-    this.#places.set(actor, { regionStart, regionEnd });
+    const region = fabric.registerMemory(actor, regionStart, regionEnd);
+    this.#places[actor] = { regionStart, regionEnd, region };
   }
 
   /** The engine of a rank, made when it is first needed. */
-  #rankOf(actor: ActorId): RankEngine {
-    let rank = this.#ranks.get(actor);
+  #rank(actor: ActorId): RankEngine {
+    let rank = this.#rankOf[actor];
     if (rank === undefined) {
       rank = this.#createRank(actor);
-      this.#ranks.set(actor, rank);
+      this.#rankOf[actor] = rank;
+      this.#ranks.push(rank);
     }
     return rank;
   }
@@ -115,7 +128,7 @@ export class NicSide {
     const { setup, fidelity } = core.spec;
     const name = this.#nameOf(actor);
     const verbs = this.#verbsOf(actor, name);
-    const timers = new Map<number, Happening>();
+    const timers = new SmallMap<number, Happening>();
     const arm = (timer: number, at: number): void => {
       const event: NicEvent = { kind: 'timer', timer };
       timers.set(timer, core.push(HAPPENING.engineTimer, actor, at, timer, 0, null, event));
@@ -127,17 +140,18 @@ export class NicSide {
     };
     const engineAt = (key: string): RankEngine['engine'] | null => {
       const peer = this.#actors.get(key);
-      return peer === undefined || core.isDead(peer) ? null : this.#rankOf(peer).engine;
+      return peer === undefined || core.isDead(peer) ? null : this.#rank(peer).engine;
     };
-    const place = this.#places.get(actor)!;
-    return createRankEngine({ actor, name, setup, fidelity, ...place, verbs, arm, disarm, engineAt });
+    const { regionStart, regionEnd } = this.#places[actor]!;
+    const spec = { actor, name, setup, fidelity, regionStart, regionEnd, verbs, arm, disarm, engineAt };
+    return createRankEngine(spec);
   }
 
   // --- what a rank's machine asks for --------------------------------------------------------------------------------
 
   connect(actor: ActorId, { peer, epoch }: Extract<Effect, { kind: 'connect' }>): void {
     const rank = this.#wake(actor);
-    openSession(rank, this.#rankOf(peer), epoch);
+    openSession(rank, this.#rank(peer), epoch);
   }
 
   post(actor: ActorId, batch: PostedBatch): void {
@@ -152,10 +166,10 @@ export class NicSide {
       const ids = { peer: batch.peer, transfer: batch.transfer, request: batch.request };
       return core.refuse(actor, 'post', { breach: IMPOSSIBLE['never-connected'], ids });
     }
-    const open = openBatch(actor, batch);
     // The id chooses the queue pair: chains go round them from there on.
     const transferId = rank.nextTransfer++ * core.spec.setup.queuePairs + batch.queuePair;
-    rank.open.set(transferId, open);
+    const open = openBatch(actor, batch, transferId);
+    rank.open.push(open);
     const { operation } = batch;
     const { status } = open;
     if (session === null) updateStatus(status, StatusCode.ERR_BAD_STATE, 'no session');
@@ -183,7 +197,7 @@ export class NicSide {
   /** A rank has died: nothing reaches it, nobody there looks; what it had posted to be written still lands. */
   died(actor: ActorId): void {
     endProcess(this.#sim, this.#nameOf(actor));
-    for (const lane of this.#lanes.values()) if (lane.target === actor) landOwed(this.#core, lane);
+    for (const lane of this.#lanes) if (lane.target === actor) landOwed(this.#core, lane);
   }
 
   // --- happenings ----------------------------------------------------------------------------------------------------
@@ -195,32 +209,34 @@ export class NicSide {
     this.#landing = flight;
     const hasEnded = land(this.#core, this.#sim, flight);
     this.#landing = null;
-    for (const { processId, completion } of this.#sim.completions.splice(0))
+    const { completions } = this.#sim;
+    for (const { processId, completion } of completions)
       this.#seeLater(this.#actors.get(processId)!, {
         kind: 'entry',
         completion,
-        open: openOf(completion, flight),
+        open: aboutOf(completion, flight),
       });
+    completions.length = 0;
     if (hasEnded && flight.effect?.overflows)
       this.#seeLater(lane.initiator, { kind: 'overflow', qpn: lane.queuePair.qpn });
   }
 
-  /** An engine is told something; `tell` hears of each batch that has ended with it. */
-  see(actor: ActorId, event: NicEvent, tell: (batch: PostedBatch, code: StatusCode) => void): void {
+  /** An engine is told something. @returns the batches that have ended with it */
+  see(actor: ActorId, event: NicEvent): readonly OpenBatch[] {
     const core = this.#core;
-    if (core.isDead(actor)) return;
-    if (event.kind === 'ended') return tell(event.open.batch, event.open.status.code);
+    if (core.isDead(actor)) return [];
+    if (event.kind === 'ended') return [event.open];
     const rank = this.#wake(actor);
     if (event.kind === 'entry') complete(rank.engine, event.completion);
     else if (event.kind === 'timer') timerFired(rank.engine, event.timer, core.now);
     else asyncEvent(rank.engine, event.qpn, 'CQ_ERR');
-    for (const open of takeUntold(rank)) tell(open.batch, open.status.code);
+    return takeUntold(rank);
   }
 
   /** What each rank's engine still holds: send-queue slots, and batches without an end. */
   left(): { readonly actor: ActorId; readonly slots: number; readonly batches: number }[] {
-    return [...this.#ranks.values()].map((rank) => {
-      const batches = [...rank.open.values()].filter(({ told }) => !told).length;
+    return this.#ranks.map((rank) => {
+      const batches = rank.open.filter(({ told }) => !told).length;
       return { actor: rank.actor, slots: slotsTaken(rank), batches };
     });
   }
@@ -236,15 +252,13 @@ export class NicSide {
       registerRegion,
       deregisterRegion,
       destroyQueuePair: (qpn) => {
-        const lane = this.#lanes.get(qpn);
-        this.#lanes.delete(qpn);
         verbs.destroyQueuePair(qpn);
-        if (lane !== undefined) cancelLane(lane);
+        this.#dropLane(qpn);
       },
       postReceives: (qpn, count) => {
         verbs.postReceives(qpn, count);
         const sender = this.#sim.queuePairs.get(qpn)?.peer;
-        const lane = sender === undefined || sender === null ? undefined : this.#lanes.get(sender.qpn);
+        const lane = sender === undefined || sender === null ? undefined : this.#laneOf[sender.qpn];
         if (lane !== undefined) landOwed(this.#core, lane);
       },
       postSend: (qpn, chain) => this.#postChain(actor, verbs, qpn, chain),
@@ -254,12 +268,12 @@ export class NicSide {
 
   #postChain(actor: ActorId, verbs: VerbsPart, qpn: number, chain: PostedChain): PostOutcome {
     const core = this.#core;
-    const open = this.#ranks.get(actor)!.open.get(chain.transferId) ?? null;
+    const open = openOf(this.#rankOf[actor]!, chain.transferId);
     const effect = open === null ? null : drawEffect(core, actor, keyOfPost(open.batch));
     this.#refuse(effect, chain.end - chain.first);
     const outcome = verbs.postSend(qpn, chain);
     if (outcome.posted === 0) return outcome;
-    const lane = this.#laneOf(qpn, actor);
+    const lane = this.#lane(qpn, actor);
     this.#launch({
       lane,
       chain,
@@ -282,8 +296,8 @@ export class NicSide {
     this.#refuse(effect, 1);
     const errno = verbs.postNotification(qpn, wrId, message);
     if (errno !== 0) return errno;
-    const lane = this.#laneOf(qpn, actor);
-    const open = this.#ranks.get(actor)!.open.get(message.id) ?? null;
+    const lane = this.#lane(qpn, actor);
+    const open = openOf(this.#rankOf[actor]!, message.id);
     this.#launch({ lane, chain: null, message, workRequests: 1, open, effect, cancelled: false });
     return 0;
   }
@@ -301,20 +315,30 @@ export class NicSide {
     this.#sim.postFailure = { posted: effect.refusedAt === 'first' ? 0 : workRequests >>> 1, errno: ENOMEM };
   }
 
-  #laneOf(qpn: number, initiator: ActorId): Lane {
-    let lane = this.#lanes.get(qpn);
+  #lane(qpn: number, initiator: ActorId): Lane {
+    let lane = this.#laneOf[qpn];
     if (lane === undefined) {
       const { peer } = this.#sim.queuePairs.get(qpn)!;
       lane = createLane(this.#sim, qpn, initiator, this.#actors.get(peer!.processId)!);
-      this.#lanes.set(qpn, lane);
+      while (this.#laneOf.length <= qpn) this.#laneOf.push(undefined);
+      this.#laneOf[qpn] = lane;
+      this.#lanes.push(lane);
     }
     return lane;
+  }
+
+  #dropLane(qpn: number): void {
+    const lane = this.#laneOf[qpn];
+    if (lane === undefined) return;
+    this.#laneOf[qpn] = undefined;
+    this.#lanes.splice(this.#lanes.indexOf(lane), 1);
+    cancelLane(lane);
   }
 
   // --- landing -------------------------------------------------------------------------------------------------------
 
   #renewKey({ initiator, target }: Lane): void {
-    renewKey(this.#rankOf(target), initiator);
+    renewKey(this.#rank(target), initiator);
   }
 
   /** Has the fabric move the bytes of what lands, and waits for it. */
@@ -353,7 +377,10 @@ export class NicSide {
     const pair = initiator * this.#core.actorCount + target;
     let connection = this.#connections.get(pair);
     if (connection === undefined) {
-      connection = this.#core.spec.fabric.connect(this.#regions.get(initiator)!, this.#regions.get(target)!);
+      connection = this.#core.spec.fabric.connect(
+        this.#places[initiator]!.region,
+        this.#places[target]!.region,
+      );
       this.#connections.set(pair, connection);
     }
     return connection;
@@ -370,24 +397,24 @@ export class NicSide {
   #seeLater(actor: ActorId, event: Exclude<NicEvent, { kind: 'timer' }>): void {
     const core = this.#core;
     if (core.isDead(actor)) return;
-    const open = 'open' in event ? event.open : null;
-    const [kind, object] =
-      open === null
-        ? [SEND_KIND, event.kind === 'entry' ? event.completion.qpn : 0]
-        : [open.batch.layer, open.batch.transfer];
+    const open = event.kind === 'overflow' ? null : event.open;
+    const kind = open === null ? SEND_KIND : open.batch.layer;
+    const other = event.kind === 'entry' ? event.completion.qpn : 0;
+    const object = open === null ? other : open.batch.transfer;
     const held = core.delay(DRAW.completeDelay, actor, kind, object);
     let at = core.now + SEEN_MICROS + held;
     if (event.kind === 'entry') {
       const { qpn } = event.completion;
-      at = Math.max(at, this.#seenAt.get(qpn) ?? 0);
-      this.#seenAt.set(qpn, at);
+      while (this.#seenAt.length <= qpn) this.#seenAt.push(0);
+      at = Math.max(at, this.#seenAt[qpn]!);
+      this.#seenAt[qpn] = at;
     }
     core.push(HAPPENING.complete, actor, at, mix(object, kind), held, null, event);
   }
 
   /** The rank's engine and NIC have the world's time. */
   #wake(actor: ActorId): RankEngine {
-    const rank = this.#rankOf(actor);
+    const rank = this.#rank(actor);
     this.#sim.nowNanos = this.#core.now * 1000;
     atTime(rank.engine, this.#core.now);
     return rank;
@@ -399,7 +426,7 @@ export class NicSide {
 }
 
 /** A flight's own entries are about its batch; a receive is the target's. */
-function openOf({ opcode }: WorkCompletion, { open }: Flight): OpenBatch | null {
+function aboutOf({ opcode }: WorkCompletion, { open }: Flight): OpenBatch | null {
   return opcode === 'data' ? open : null;
 }
 

@@ -1,5 +1,7 @@
 import { BrokenBelief } from '../base/failure.ts';
+import { filled } from '../base/lists.ts';
 import { below, finish, mix } from '../base/mix.ts';
+import { SmallMap } from '../base/small-map.ts';
 import { describeThrown } from '../base/thrown.ts';
 import { type ActorId, PROXY } from '../base/topology.ts';
 import { strayBytes } from '../faults/strays.ts';
@@ -12,8 +14,8 @@ import { buildCluster, type Cluster } from './cluster.ts';
 import { Core } from './core.ts';
 import type { RequestSetup } from './draws.ts';
 import { type Border, mistakeIn } from './effect-border.ts';
-import { GuestFault } from './guest.ts';
-import { type GuestHost, guardConnector } from './guest-connector.ts';
+import { GuestFault, type GuestHost } from './guest.ts';
+import { guardConnector } from './guest-connector.ts';
 import { guardPolicy } from './guest-policy.ts';
 import { resetMemory } from './memory.ts';
 import { kindNumber } from './network.ts';
@@ -58,12 +60,15 @@ class World {
   readonly #nic: NicSide;
   readonly #post: PostOffice;
   readonly #prompts: ReferencedPrompt[];
-  #caches: ReadonlyMap<ActorId, CacheMap> = new Map();
+  /** By actor; only ranks have one. */
+  #caches: (CacheMap | undefined)[] = [];
   readonly #border: Border;
   /** The effect that was looked at when a guest asked for it. */
   #checked: Effect | null = null;
-  readonly #timers: Map<number, Happening>[];
-  readonly #joins = new Map<number, ActorId[]>();
+  /** What each actor has armed, by timer and object. */
+  readonly #timers: SmallMap<number, Happening>[];
+  /** Ranks of each engine that wait for the others. */
+  readonly #joined: number[];
   readonly #emit = (effect: Effect): void => {
     try {
       this.#perform(effect);
@@ -78,7 +83,7 @@ class World {
   #broken: BrokenBelief | null = null;
   #actor: ActorId = PROXY;
   /** Happenings so far, by actor and kind: tells what an endless run is busy with. */
-  readonly #busy: Uint32Array;
+  readonly #busy: number[];
   readonly #guests: GuestHost;
 
   constructor(core: Core) {
@@ -87,19 +92,21 @@ class World {
     const { setup, limits, grain, connector, policy, memory } = spec;
     this.#prompts = spec.layPrompts();
     this.#core = core;
-    this.#busy = new Uint32Array(core.actorCount * HAPPENINGS);
-    this.#border = { spec, cacheOf: (actor) => this.#caches.get(actor) };
+    this.#busy = filled(core.actorCount * HAPPENINGS, 0);
+    this.#border = { spec, cacheOf: (actor) => this.#caches[actor] };
     this.#guests = this.#createGuestHost(spec);
     const guarded = guardConnector(connector, this.#guests);
     this.#cluster = buildCluster(setup, limits, grain, guarded, guardPolicy(policy, this.#guests), memory);
-    const places = [...this.#cluster.places];
-    this.#caches = new Map(places.map(([actor, { views }]) => [actor, mapCache(views)]));
+    const { places } = this.#cluster;
+    this.#caches = places.map((place) => (place === undefined ? undefined : mapCache(place.views)));
     this.#core.judge = this.#createJudge(spec);
     this.#nic = new NicSide(this.#core, this.#caches);
     this.#post = new PostOffice(this.#core);
-    this.#timers = setup.topology.actors.map(() => new Map<number, Happening>());
-    for (const [actor, { regionStart, regionEnd }] of places)
-      this.#nic.register(actor, regionStart, regionEnd);
+    this.#timers = setup.topology.actors.map(() => new SmallMap<number, Happening>());
+    this.#joined = filled(setup.topology.engines.length, 0);
+    places.forEach((place, actor) => {
+      if (place !== undefined) this.#nic.register(actor, place.regionStart, place.regionEnd);
+    });
   }
 
   #createGuestHost({ setup, limits }: RunSpec): GuestHost {
@@ -138,7 +145,7 @@ class World {
         aborts: abortMicros > 0,
         fits: promptTokens + outputTokens <= room,
       })),
-      cacheOf: (actor) => this.#caches.get(actor)!,
+      cacheOf: (actor) => this.#caches[actor]!,
       checksTokens: grain.readAlways,
       findDanger: (engine, blocks) => findDanger(this.#nic.queues, engine, blocks),
       ranksTakeTurns: policy.claims?.includes('dp-ranks-take-turns') ?? false,
@@ -156,7 +163,7 @@ class World {
     this.#schedulePlan();
     core.spec.observer?.begins?.();
     let isOver = false;
-    while (core.violation === null && !isOver) isOver = !this.#guarded(() => this.#next());
+    while (core.violation === null && !isOver) isOver = !this.#advance();
     return resultOf(core, this.#cluster);
   }
 
@@ -180,9 +187,9 @@ class World {
    * Whatever goes wrong behind a broken promise is its consequence, and the promise is told. Anything else that is thrown is
    * a failure of ours, even if a guest has caught it.
    */
-  #guarded(act: () => boolean): boolean {
+  #advance(): boolean {
     try {
-      const goesOn = act();
+      const goesOn = this.#next();
       if (this.#broken === null || this.#core.violation !== null) return goesOn;
     } catch (error) {
       if (this.#core.violation !== null) return false;
@@ -227,8 +234,9 @@ class World {
       if (tpRank < 0) continue;
       for (let kind = 0; kind < strayKinds; kind++) {
         const at = tape.choose(DRAW.stray, actor, kind, 0, 0, pick);
+        if (at === 0) continue;
         const input: Input = { kind: 'message', from: actor, message: strayBytes(kind) };
-        if (at > 0) this.#core.push(HAPPENING.stray, actor, at, kind, 0, input, null);
+        this.#core.push(HAPPENING.stray, actor, at, kind, 0, input, null);
       }
     }
   }
@@ -261,9 +269,9 @@ class World {
         return this.#nic.land(payload as Flight);
       case HAPPENING.complete:
       case HAPPENING.engineTimer:
-        return this.#nic.see(actor, payload as NicEvent, ({ tag }, code) =>
-          this.#stepActor(actor, { kind: 'completion', tag, code }),
-        );
+        for (const { batch, status } of this.#nic.see(actor, payload as NicEvent))
+          this.#stepActor(actor, { kind: 'completion', tag: batch.tag, code: status.code });
+        return;
       default:
         return this.#stepActor(actor, happening.input!);
     }
@@ -350,11 +358,8 @@ class World {
     const core = this.#core;
     const { engine } = core.topology.actors[actor]!;
     const { ranks } = core.topology.engines[engine]!;
-    const arrived = this.#joins.get(engine) ?? [];
-    arrived.push(actor);
-    this.#joins.set(engine, arrived);
-    if (arrived.length < ranks.length) return;
-    this.#joins.delete(engine);
+    if (++this.#joined[engine]! < ranks.length) return;
+    this.#joined[engine] = 0;
     for (const rank of ranks) {
       const held = core.delay(DRAW.turnDelay, rank, 0, 0);
       core.push(
@@ -377,7 +382,7 @@ class World {
     const { scheduler, ranks } = core.topology.engines[engine]!;
     for (const rank of ranks) this.#nic.died(rank);
     for (const dead of [scheduler, ...ranks])
-      for (const key of [...this.#timers[dead]!.keys()]) this.#stop(dead, key);
+      for (const key of this.#timers[dead]!.keys()) this.#stop(dead, key);
     const message = { kind: 'engineDown', engine } as const;
     const held = core.delay(
       DRAW.deliverDelay,

@@ -1,3 +1,4 @@
+import { filled } from '../../base/lists.ts';
 import type { ActorId } from '../../base/topology.ts';
 import type { Haul, HaulPeer, SlotRange, TransferOrder } from './state.ts';
 
@@ -34,7 +35,7 @@ export function newHaulPeer(rank: ActorId, layers: number): HaulPeer {
     rank,
     phase: 'Waiting',
     grant: null,
-    postedTo: new Array<number>(layers).fill(0),
+    postedTo: filled(layers, 0),
     outstanding: 0,
     parts: 0,
     attempts: 0,

@@ -1,3 +1,4 @@
+import { filled } from '../../base/lists.ts';
 import type { TransferId } from '../../base/topology.ts';
 import { idleSources, sourceRanks, targetRanks } from '../../kv/view.ts';
 import type { Progress } from '../plug.ts';
@@ -77,7 +78,7 @@ function onFirstSave(turn: Turn, save: SaveOrder): void {
   const order = { transfer, request, blocks, lineageAddress: 0, tokenTo: promptTokens, silent: false };
   const slots = { from: 0, to: Math.ceil(promptTokens / env.slotTokens) };
   const peers = targets.map((rank) => newHaulPeer(remote.ranks[rank]!, layers));
-  const haul = newHaul(order, 'write', slots, { readyTo: new Array<number>(layers).fill(0), peers });
+  const haul = newHaul(order, 'write', slots, { readyTo: filled(layers, 0), peers });
   startHaul(turn, haul);
   const early = takeEarly(turn, transfer);
   if (early !== undefined) {

@@ -1,3 +1,4 @@
+import { filled } from '../../base/lists.ts';
 import { move } from '../../base/moves.ts';
 import { failed, StatusCode } from '../codes.ts';
 import { type BatchEntries, type Chain, chainLength, formWorkRequests, planChains } from '../submission.ts';
@@ -122,8 +123,8 @@ function makeSlice(
     workRequests,
     chains: posts ? planChains(workRequests.length, call.transferId, limits) : [],
     batchSize: posts ? chainLength(workRequests.length, limits) : 0,
-    openPosted: new Array<number>(endpoints.length).fill(0),
-    openCredits: new Array<number>(endpoints.length).fill(0),
+    openPosted: filled(endpoints.length, 0),
+    openCredits: filled(endpoints.length, 0),
     next: 0,
     waiter: null,
     result: posts ? null : resultOf(formed),
