@@ -8,7 +8,7 @@ import type { Danger } from '../oracle/court.ts';
 import type { Core } from './core.ts';
 import { isPosting, type OpenBatch } from './nic-batches.ts';
 import type { RankEngine } from './nic-engines.ts';
-import type { Lane } from './nic-lanes.ts';
+import type { Lane } from './nic-flights.ts';
 
 /**
  * What can still touch memory, read off the queues, the keys and the engines' unfinished posts whenever somebody asks.

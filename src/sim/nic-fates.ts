@@ -4,7 +4,7 @@ import { effectsNamed, type NicEffect, nicEffectOf } from '../faults/nic-faults.
 import type { Notification } from '../io/engine/host.ts';
 import type { PostedBatch } from '../wire/machine.ts';
 import type { Core } from './core.ts';
-import { SEND_KIND } from './nic-lanes.ts';
+import { SEND_KIND } from './nic-flights.ts';
 import { DRAW } from './tape.ts';
 
 /** What is posted: a layer or a SEND, and its transfer. */

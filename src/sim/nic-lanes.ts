@@ -1,51 +1,15 @@
 import { mix } from '../base/mix.ts';
-import type { ActorId } from '../base/topology.ts';
-import type { NicEffect } from '../faults/nic-faults.ts';
-import type { Notification, PostedChain } from '../io/engine/host.ts';
 import { landHead } from '../io/verbs-land.ts';
-import { type Posted, queuePairOf, type SimQueuePair, type VerbsSim } from '../io/verbs-sim.ts';
+import type { Posted, VerbsSim } from '../io/verbs-sim.ts';
 import type { Core } from './core.ts';
-import type { OpenBatch } from './nic-batches.ts';
+import { type Flight, type Lane, SEND_KIND } from './nic-flights.ts';
 import { HAPPENING } from './ready-set.ts';
 import { DRAW } from './tape.ts';
 
 /** Work on its way over a queue pair: each post is a landing in the ready set, in order within the queue pair. */
 
-export interface Lane {
-  readonly queuePair: SimQueuePair;
-  readonly initiator: ActorId;
-  readonly target: ActorId;
-  /** In order of their posts. */
-  readonly flights: Flight[];
-  /** Flights whose time has come while an earlier one has not ended. */
-  readonly owed: Flight[];
-  lastLandAt: number;
-}
-
-/** One chain, or one SEND, on its way. */
-export interface Flight {
-  readonly lane: Lane;
-  readonly chain: PostedChain | null;
-  readonly message: Notification | null;
-  /** Those of the chain that were posted, or the one of the SEND. */
-  readonly workRequests: number;
-  /** Null for a work request that only gives slots back, and for a SEND whose batch has ended. */
-  readonly open: OpenBatch | null;
-  /** What the NIC does to it; null for nothing out of the ordinary. */
-  effect: NicEffect | null;
-  /** Its queue pair was taken down. */
-  cancelled: boolean;
-}
-
 /** Between the pieces of a torn write. */
 const TORN_MICROS = 12;
-/** Where a layer's number would stand in the key of a SEND's draws. */
-export const SEND_KIND = 1_000;
-
-export function createLane(sim: VerbsSim, qpn: number, initiator: ActorId, target: ActorId): Lane {
-  return { queuePair: queuePairOf(sim, qpn), initiator, target, flights: [], owed: [], lastLandAt: 0 };
-}
-
 /** The last post of a lane goes on its way. */
 export function launch(core: Core, flight: Flight, { landAt }: Posted): void {
   const { lane } = flight;

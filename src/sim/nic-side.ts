@@ -36,27 +36,18 @@ import {
 } from './nic-engines.ts';
 import { drawEffect, drawSlowness, keyOfPost, keyOfSend } from './nic-fates.ts';
 import {
-  cancelLane,
+  addLane,
   createLane,
   type Flight,
   type Lane,
-  land,
-  landOwed,
-  launch,
+  type Lanes,
+  type NicEvent,
   SEND_KIND,
-} from './nic-lanes.ts';
+  takeLane,
+} from './nic-flights.ts';
+import { cancelLane, land, landOwed, launch } from './nic-lanes.ts';
 import { HAPPENING, type Happening } from './ready-set.ts';
 import { DRAW } from './tape.ts';
-
-/** What a rank's engine is told, as an entry of the ready set. */
-export type NicEvent =
-  /** An entry of a completion queue; `open` is the batch it is about, if it is one's. */
-  | { readonly kind: 'entry'; readonly completion: WorkCompletion; readonly open: OpenBatch | null }
-  /** A batch has ended without an entry of its own. */
-  | { readonly kind: 'ended'; readonly open: OpenBatch }
-  | { readonly kind: 'timer'; readonly timer: number }
-  /** The completion queue of a queue pair has overflowed. */
-  | { readonly kind: 'overflow'; readonly qpn: number };
 
 /** Where a rank's memory lies in that of the run. */
 interface Place {
@@ -80,9 +71,7 @@ export class NicSide {
   /** By actor. */
   readonly #places: (Place | undefined)[] = [];
   readonly #connections = new SmallMap<number, Connection>();
-  /** In the order of their first posts, and by the number of the queue pair. */
-  readonly #lanes: Lane[] = [];
-  readonly #laneOf: (Lane | undefined)[] = [];
+  readonly #lanes: Lanes = { list: [], byQpn: [] };
   /** When the last entry of each queue pair's completion queue is seen. */
   readonly #seenAt: number[] = [];
   /** What tells whether something can still land. */
@@ -94,8 +83,8 @@ export class NicSide {
     this.#sim = createVerbs(core.spec.nic, (source, target, runs, count) =>
       this.#move(source, target, runs, count),
     );
-    const [lanes, ranks, rankOf] = [this.#lanes, this.#ranks, this.#rankOf];
-    this.queues = { core, caches, sim: this.#sim, lanes, ranks, rankOf };
+    const [sim, ranks, rankOf] = [this.#sim, this.#ranks, this.#rankOf];
+    this.queues = { core, caches, sim, lanes: this.#lanes.list, ranks, rankOf };
     for (const _ of core.topology.actors) {
       this.#rankOf.push(undefined);
       this.#places.push(undefined);
@@ -197,7 +186,7 @@ export class NicSide {
   /** A rank has died: nothing reaches it, nobody there looks; what it had posted to be written still lands. */
   died(actor: ActorId): void {
     endProcess(this.#sim, this.#nameOf(actor));
-    for (const lane of this.#lanes) if (lane.target === actor) landOwed(this.#core, lane);
+    for (const lane of this.#lanes.list) if (lane.target === actor) landOwed(this.#core, lane);
   }
 
   // --- happenings ----------------------------------------------------------------------------------------------------
@@ -253,12 +242,13 @@ export class NicSide {
       deregisterRegion,
       destroyQueuePair: (qpn) => {
         verbs.destroyQueuePair(qpn);
-        this.#dropLane(qpn);
+        const lane = takeLane(this.#lanes, qpn);
+        if (lane !== null) cancelLane(lane);
       },
       postReceives: (qpn, count) => {
         verbs.postReceives(qpn, count);
         const sender = this.#sim.queuePairs.get(qpn)?.peer;
-        const lane = sender === undefined || sender === null ? undefined : this.#laneOf[sender.qpn];
+        const lane = sender === undefined || sender === null ? undefined : this.#lanes.byQpn[sender.qpn];
         if (lane !== undefined) landOwed(this.#core, lane);
       },
       postSend: (qpn, chain) => this.#postChain(actor, verbs, qpn, chain),
@@ -316,23 +306,13 @@ export class NicSide {
   }
 
   #lane(qpn: number, initiator: ActorId): Lane {
-    let lane = this.#laneOf[qpn];
+    let lane = this.#lanes.byQpn[qpn];
     if (lane === undefined) {
       const { peer } = this.#sim.queuePairs.get(qpn)!;
       lane = createLane(this.#sim, qpn, initiator, this.#actors.get(peer!.processId)!);
-      while (this.#laneOf.length <= qpn) this.#laneOf.push(undefined);
-      this.#laneOf[qpn] = lane;
-      this.#lanes.push(lane);
+      addLane(this.#lanes, lane);
     }
     return lane;
-  }
-
-  #dropLane(qpn: number): void {
-    const lane = this.#laneOf[qpn];
-    if (lane === undefined) return;
-    this.#laneOf[qpn] = undefined;
-    this.#lanes.splice(this.#lanes.indexOf(lane), 1);
-    cancelLane(lane);
   }
 
   // --- landing -------------------------------------------------------------------------------------------------------

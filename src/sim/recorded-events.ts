@@ -5,8 +5,7 @@ import type { Input } from '../wire/machine.ts';
 import type { Message } from '../wire/messages.ts';
 import type { RequestSetup } from './draws.ts';
 import type { OpenBatch } from './nic-batches.ts';
-import type { Flight } from './nic-lanes.ts';
-import type { NicEvent } from './nic-side.ts';
+import type { Flight, NicEvent } from './nic-flights.ts';
 import { HAPPENING, type Happening } from './ready-set.ts';
 
 /** What happens next, as a row of the record: looked at before anything comes of it. */

@@ -9,6 +9,7 @@ import {
   MessageType,
   type RegEndpoint,
 } from '../control-frames.ts';
+import { wake } from './calls.ts';
 import { requestedNics, searchNics, takeNic, takesRail } from './nic-choice.ts';
 import { regionOn } from './regions.ts';
 import { failRepair, finishRepair } from './repair.ts';
@@ -144,7 +145,10 @@ export function messageAnswered(
   if (reply.type === MessageType.AskMemoryRegion)
     regionAnswered(engine, backend, exchange as Extract<Exchange, { kind: 'region' }>, reply.region);
   else if (exchange.kind === 'endpoint') endpointAnswered(engine, backend, exchange, reply.endpoint);
-  else if (exchange.kind === 'repair') finishRepair(engine, backend, exchange, reply.endpoint);
+  else if (exchange.kind === 'repair') {
+    finishRepair(engine, backend, exchange, reply.endpoint);
+    wake(engine, backend, exchange.endpoint);
+  }
 }
 
 /** No answer came; `text` is the exception of upstream's caller, such as `connect(host:port): Connection refused`. */

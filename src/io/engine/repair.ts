@@ -1,5 +1,4 @@
 import { MessageType, type RegEndpoint } from '../control-frames.ts';
-import { wake } from './calls.ts';
 import { endOrphans, failRecord } from './ending.ts';
 import { regEndpointOf } from './sessions.ts';
 import type { Endpoint, Exchange, IOEngine, RdmaBackend } from './state.ts';
@@ -42,6 +41,7 @@ export function connectAnew(engine: IOEngine, backend: RdmaBackend, endpoint: En
   });
 }
 
+/** A new queue pair is connected. Whoever waits for the endpoint is to be woken. */
 export function finishRepair(
   engine: IOEngine,
   backend: RdmaBackend,
@@ -54,7 +54,6 @@ export function finishRepair(
   backend.byQpn.set(local.qpn, endpoint);
   if (endpoint.sizes.recvWr > 0) engine.host.postReceives(local.qpn, backend.config.notifPerQp);
   endpoint.health = 'up';
-  wake(engine, backend, endpoint);
 }
 
 /** The peer could not be reached. */
