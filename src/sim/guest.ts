@@ -92,7 +92,16 @@ function folderOfOurs(here: Error): string {
   return frame?.[1] || '\0';
 }
 
-type Hook = (...args: unknown[]) => unknown;
+type Hook = (...args: readonly unknown[]) => unknown;
+
+/** Hooks have at most four arguments. Written out, since an engine spreads a list into a call by way of its iterator. */
+function call(hook: Hook, owner: object, args: readonly unknown[]): unknown {
+  if (args.length === 3) return hook.call(owner, args[0], args[1], args[2]);
+  if (args.length === 0) return hook.call(owner);
+  if (args.length === 1) return hook.call(owner, args[0]);
+  if (args.length === 2) return hook.call(owner, args[0], args[1]);
+  return hook.call(owner, args[0], args[1], args[2], args[3]);
+}
 
 /** Calls a hook of a guest. All of a guest's code runs within this function: its name is the border in a stack. */
 export function enterGuest(guest: Guest, owner: object, hook: string, args: readonly unknown[]): unknown {
@@ -100,11 +109,7 @@ export function enterGuest(guest: Guest, owner: object, hook: string, args: read
   guest.effects = 0;
   let value: unknown;
   try {
-    const called = (owner as Readonly<Record<string, Hook>>)[hook]!;
-    // Written out, since an engine spreads a list into a call by way of its iterator.
-    if (args.length === 3) value = called.call(owner, args[0], args[1], args[2]);
-    else if (args.length === 0) value = called.call(owner);
-    else value = called.apply(owner, args as unknown[]);
+    value = call((owner as Readonly<Record<string, Hook>>)[hook]!, owner, args);
   } catch (thrown) {
     // A belief of ours is no bug of the guest, whoever came upon it.
     if (safely(() => thrown instanceof GuestFault || thrown instanceof BrokenBelief)) throw thrown;

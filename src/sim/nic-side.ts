@@ -85,10 +85,7 @@ export class NicSide {
     );
     const [sim, ranks, rankOf] = [this.#sim, this.#ranks, this.#rankOf];
     this.queues = { core, caches, sim, lanes: this.#lanes.list, ranks, rankOf };
-    for (const _ of core.topology.actors) {
-      this.#rankOf.push(undefined);
-      this.#places.push(undefined);
-    }
+    for (const _ of core.topology.actors) this.#rankOf.push(undefined);
   }
 
   register(actor: ActorId, regionStart: number, regionEnd: number): void {

@@ -116,9 +116,10 @@ function watch(): void {
         });
       }
       if (method === 'died') deadOf(sim).add(given[0] as number);
-      original.apply(this, given);
+      const answer = original.apply(this, given);
       Object.assign(sim, { move });
       check(this, sim, pendingNow, method === 'post');
+      return answer;
     } as never);
   }
 }
