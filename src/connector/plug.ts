@@ -63,8 +63,17 @@ export interface ConnectorScheduler {
   census(): number;
 }
 
-/** `again`: not yet; call the same hook once more at the rank's next turn. The forward pass stands still meanwhile. */
-export type Progress = 'done' | 'again';
+/**
+ * `again`: not yet; call the same hook once more at the rank's next turn. `blocked`: the same, but not before the connector has
+ * had an input of its own (a message, a timer, a completion, a turn of a thread). The forward pass stands still meanwhile.
+ */
+export type Progress = 'done' | 'again' | 'blocked';
+
+/**
+ * Statements that a thread of the connector may run before another one is given the chance; 0 for no limit, the plain choice.
+ * A draw of the run's tape, keyed by the thread of the rank, by how often it has been woken, and by how often it was preempted since.
+ */
+export type Preemption = (rank: ActorId, thread: number, activation: number, slice: number) => number;
 
 export interface Finished {
   readonly sent: readonly RequestId[];
@@ -109,6 +118,8 @@ export interface WorkerEnv {
   readonly blockTokens: number;
   readonly queuePairs: number;
   readonly sendQueueDepth: number;
+  /** For connectors whose threads can be preempted at any statement; absent where nobody draws. */
+  readonly preemption?: Preemption;
 }
 
 export interface Connector {

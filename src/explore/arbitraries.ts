@@ -78,6 +78,7 @@ const VALUES: { readonly [draw: number]: number } = {
   [DRAW.crash]: 2500,
   [DRAW.stray]: 1500,
   [DRAW.slowNic]: 400,
+  [DRAW.preemption]: 32,
 };
 const DELAYS = [3, 40, 900, 30_000, 700_000, 9_000_000];
 

@@ -28,6 +28,7 @@ export const SHRINK_STEPS_MAX = 10_000_000;
 /** Kinds of draws that can go together, the most removable first: delays, then faults, then the workload. */
 const GROUPS: readonly (readonly DrawKind[])[] = [
   [DRAW.deliverDelay, DRAW.timerDelay, DRAW.turnDelay, DRAW.landDelay, DRAW.completeDelay],
+  [DRAW.preemption],
   [DRAW.timerDelay],
   [DRAW.completeDelay],
   [DRAW.landDelay],

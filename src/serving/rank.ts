@@ -1,7 +1,7 @@
 import { filled } from '../base/lists.ts';
 import { move } from '../base/moves.ts';
 import type { ActorId, EngineSpec } from '../base/topology.ts';
-import type { ConnectorWorker } from '../connector/plug.ts';
+import type { ConnectorWorker, Progress } from '../connector/plug.ts';
 import type { Emit, Input, Wait } from '../wire/machine.ts';
 import type { Message, StepItem } from '../wire/messages.ts';
 import type { RankModel } from './model.ts';
@@ -38,17 +38,22 @@ export interface RankState {
   readonly model: RankModel;
   readonly queue: Forward[];
   current: Forward | null;
+  /** A hook waits for an input of the connector; `asked`: one has come, and the rank has asked for a turn. */
+  stall: 'none' | 'blocked' | 'asked';
 }
 
 export function createRank(config: RankConfig, connector: ConnectorWorker, model: RankModel): RankState {
-  return { config, connector, model, queue: [], current: null };
+  return { config, connector, model, queue: [], current: null, stall: 'none' };
 }
 
 export function stepRank(state: RankState, at: number, input: Input, emit: Emit): void {
   if (input.kind === 'message' && input.from === state.config.spec.scheduler)
     onSchedulerMessage(state, input.message, at, emit);
   else if (input.kind === 'joined' || (input.kind === 'turn' && input.thread === 0)) advance(state, at, emit);
-  else state.connector.step(at, input, emit);
+  else {
+    state.connector.step(at, input, emit);
+    if (state.stall === 'blocked') goOnSoon(state, emit);
+  }
   report(state, emit);
 }
 
@@ -76,8 +81,9 @@ function advance(state: RankState, at: number, emit: Emit): void {
   const forward = state.current;
   if (forward === null) return;
   const { connector, config } = state;
+  state.stall = 'none';
   if (forward.phase === 'load') {
-    if (connector.startLoadKv(forward.meta, at, emit) === 'again') return spin(emit);
+    if (isStalled(state, connector.startLoadKv(forward.meta, at, emit), emit)) return;
     if (forward.items.length === 0) return startNext(state, at, emit);
     move(FORWARD_MOVES, forward, 'LoadsStarted');
     return join(state, forward, emit);
@@ -85,13 +91,13 @@ function advance(state: RankState, at: number, emit: Emit): void {
   const layersTo = Math.min(config.layers, forward.layer + config.layersPerTurn);
   if (forward.phase === 'layerLoad') {
     for (let layer = forward.layer; layer < layersTo; layer++) {
-      if (connector.waitForLayerLoad(layer, at, emit) === 'again') return spin(emit);
+      if (isStalled(state, connector.waitForLayerLoad(layer, at, emit), emit)) return;
     }
     state.model.runLayers(forward.layer, layersTo, forward.items, forward.sums, emit);
     move(FORWARD_MOVES, forward, 'LayersRun');
   }
   while (forward.phase === 'layerSave' && forward.layer < layersTo) {
-    if (connector.saveKvLayer(forward.layer, at, emit) === 'again') return spin(emit);
+    if (isStalled(state, connector.saveKvLayer(forward.layer, at, emit), emit)) return;
     forward.layer++;
   }
   if (forward.layer < config.layers) {
@@ -99,7 +105,7 @@ function advance(state: RankState, at: number, emit: Emit): void {
     return join(state, forward, emit);
   }
   move(FORWARD_MOVES, forward, 'AllSaved');
-  if (connector.waitForSave(at, emit) === 'again') return spin(emit);
+  if (isStalled(state, connector.waitForSave(at, emit), emit)) return;
   const { step, sums } = forward;
   emit({
     kind: 'send',
@@ -122,7 +128,15 @@ function join(state: RankState, forward: Forward, emit: Emit): void {
   else emit({ kind: 'turn', thread: 0, delayMicros });
 }
 
-function spin(emit: Emit): void {
+/** Whether a hook is not done; then the forward pass stands until its turn comes. */
+function isStalled(state: RankState, progress: Progress, emit: Emit): boolean {
+  if (progress === 'again') goOnSoon(state, emit);
+  if (progress === 'blocked') state.stall = 'blocked';
+  return progress !== 'done';
+}
+
+function goOnSoon(state: RankState, emit: Emit): void {
+  state.stall = 'asked';
   emit({ kind: 'turn', thread: 0, delayMicros: 1 });
 }
 

@@ -5,12 +5,12 @@ import type { Judge } from '../oracle/judge.ts';
 import { type Violation, violationOf } from '../oracle/verdict.ts';
 import type { Effect, Fields, Input } from '../wire/machine.ts';
 import type { PeerForms } from '../wire/peer-codec.ts';
-import { pickDelay } from './draws.ts';
+import { pickDelay, pickPreemption } from './draws.ts';
 import type { Mistake } from './effect-border.ts';
 import { createReadySet, type Happening, type HappeningKind } from './ready-set.ts';
 import { Recorder } from './recorder.ts';
 import type { RunSpec } from './run-spec.ts';
-import { createOccurrences, type DrawKind } from './tape.ts';
+import { createOccurrences, DRAW, type DrawKind } from './tape.ts';
 
 const NO_FORMS: PeerForms = {};
 
@@ -39,10 +39,12 @@ export class Core {
   #digestHigh = 0x85a308d3;
 
   readonly #pickDelay: (hash: number) => number;
+  readonly #pickPreemption: (hash: number) => number;
 
   constructor(spec: RunSpec) {
     this.spec = spec;
     this.#pickDelay = (hash) => pickDelay(spec.profile.delays, hash);
+    this.#pickPreemption = (hash) => pickPreemption(spec.profile.preemptions, hash);
     this.topology = spec.setup.topology;
     this.forms = spec.connector.messages ?? NO_FORMS;
     this.actorCount = this.topology.actors.length;
@@ -86,6 +88,13 @@ export class Core {
     const held = tape.choose(draw, actor, kind, object, occurrence, this.#pickDelay);
     if (held > PATIENCE_MICROS) this.judge.disturbed();
     return held;
+  }
+
+  /** Statements that a thread of a connector may run before it is preempted; 0 for no limit. */
+  preemption(actor: ActorId, thread: number, activation: number, slice: number): number {
+    const { profile, replaying, tape } = this.spec;
+    if (profile.preemptions === 0 && !replaying) return 0;
+    return tape.choose(DRAW.preemption, actor, thread, activation, slice, this.#pickPreemption);
   }
 
   fold(value: number): void {

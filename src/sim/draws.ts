@@ -50,6 +50,8 @@ export interface Profile {
   readonly crash: boolean;
   /** One post in `64 >> nic` meets a fault of the NIC; 0 for none. */
   readonly nic: number;
+  /** How often threads of a connector are preempted, as `PREEMPTED_OF_24` says; 0 for never. */
+  readonly preemptions: number;
 }
 
 export const PLAIN_PROFILE: Profile = {
@@ -59,6 +61,7 @@ export const PLAIN_PROFILE: Profile = {
   strays: 0,
   crash: false,
   nic: 0,
+  preemptions: 0,
 };
 
 const SHAPE = {
@@ -80,7 +83,7 @@ const SHAPE = {
 } as const;
 const WORK = { promptTokens: 0, outputTokens: 1, gap: 2, ordinary: 3, family: 4, sharedBlocks: 5 } as const;
 /** Keys of a profile besides those of message faults. Part of what a seed means: never renumber. */
-const RISK = { delays: 0, strays: 5, crash: 6, nic: 7 } as const;
+const RISK = { delays: 0, strays: 5, crash: 6, nic: 7, preemptions: 8 } as const;
 
 /** An even choice of `count` values, 0 the plain one. */
 function even(tape: Tape, draw: 1 | 2, kind: number, object: number, count: number): number {
@@ -105,6 +108,7 @@ export function drawProfile(scenario: Scenario, seed: number): Profile {
     strays: hazards.strays === 'none' ? 0 : level(true, RISK.strays),
     crash: hazards.crashes && pick(RISK.crash, 8) === 0,
     nic: level(hazards.nic.length > 0, RISK.nic),
+    preemptions: pick(RISK.preemptions, 4),
   };
 }
 
@@ -217,4 +221,14 @@ export function pickDelay(style: number, hash: number): number {
       if (kind < 24) return 1 + below(size, 200_000);
       return kind < 200 ? 1 + below(size, 100) : 0;
   }
+}
+
+/** By the level of a profile: how many slices in 24 are preempted, and after how many statements at most. */
+const PREEMPTED_OF_24 = [0, 4, 10, 16] as const;
+const STATEMENTS_MOST = [1, 32, 16, 8] as const;
+
+/** Statements until a thread is preempted; 0 for not in this slice. */
+export function pickPreemption(level: number, hash: number): number {
+  const size = finish(hash ^ 0x9ee7);
+  return below(hash, 24) < PREEMPTED_OF_24[level]! ? 1 + below(size, STATEMENTS_MOST[level]!) : 0;
 }

@@ -20,8 +20,8 @@ import { FIELDS_RULE, isFields, isName, NAME_RULE } from './guest-facts.ts';
 const ANYTHING: Rule = { holds: () => true, must: 'anything' };
 const COUNT: Rule = { holds: isIndex, must: 'a whole number from 0 up' };
 const PROGRESS: Rule = {
-  holds: (value) => value === 'done' || value === 'again',
-  must: "'done' or 'again'",
+  holds: (value) => value === 'done' || value === 'again' || value === 'blocked',
+  must: "'done', 'again' or 'blocked'",
 };
 const MATCHED: Rule = {
   holds(value, [view, computed]) {
@@ -99,7 +99,8 @@ export function guardConnector(connector: Connector, host: GuestHost): Connector
     },
     createWorker(env) {
       const guest = newGuest(host, env.self, who);
-      const inner = enterGuest(guest, connector, 'createWorker', [Object.freeze(env)]);
+      const { preemption } = host;
+      const inner = enterGuest(guest, connector, 'createWorker', [Object.freeze({ ...env, preemption })]);
       return new GuardedWorker(guest, inner);
     },
   };
@@ -226,7 +227,7 @@ class GuardedWorker extends Guarded<ConnectorWorker> implements ConnectorWorker 
   ): Progress {
     const { guest } = this;
     const answer = this.call(hook, args) as Progress;
-    if (answer === 'done') guest.again = null;
+    if (answer !== 'again') guest.again = null;
     else if (guest.again?.hook === hook) guest.again.turns++;
     else guest.again = { hook, since: guest.host.now(), turns: 1 };
     return answer;

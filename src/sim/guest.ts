@@ -1,6 +1,7 @@
 import { BrokenBelief } from '../base/failure.ts';
 import { describeThrown, describeValue, type GuestCode, guestFrames, stackHead } from '../base/thrown.ts';
 import { type ActorId, PROXY, type Topology } from '../base/topology.ts';
+import type { Preemption } from '../connector/plug.ts';
 import type { Breach } from '../oracle/breach.ts';
 import { I7 } from '../oracle/invariants/i7-odd-message.ts';
 import type { Effect, Emit, Fields } from '../wire/machine.ts';
@@ -47,6 +48,8 @@ export interface GuestHost {
   /** The guest of each actor, to ask what it does. */
   readonly guests: Map<ActorId, Guest>;
   readonly now: () => number;
+  /** The draws of a rank whose connector has threads. */
+  readonly preemption: Preemption;
   readonly tell: (fault: Fault) => void;
 }
 

@@ -37,6 +37,8 @@ export const DRAW = {
   nicFate: 12,
   /** How many times slower than its profile a rank's NIC is, less one. */
   slowNic: 13,
+  /** After how many statements a thread of the connector is preempted. */
+  preemption: 14,
 } as const;
 
 export type DrawKind = (typeof DRAW)[keyof typeof DRAW];

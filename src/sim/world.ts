@@ -127,6 +127,7 @@ class World {
       },
       guests: new Map(),
       now: () => core.now,
+      preemption: (rank, thread, activation, slice) => core.preemption(rank, thread, activation, slice),
       tell: ({ actor, breach, part, ids, stack }) =>
         core.fail(breach, whereOfActor(core.topology, actor, part), { actor, ...ids }, stack),
     };

@@ -115,7 +115,7 @@ describe('what a hook returns', () => {
   const ODD: readonly [string, string, unknown, string | RegExp, RegExp?][] = [
     ['a promise', 'saveKvLayer', () => Promise.reject(new Error('later')), 'a promise'],
     ['a generator', 'startLoadKv', () => [][Symbol.iterator](), 'a generator'],
-    ['a misspelt answer', 'waitForSave', () => 'agian', 'the text "agian"', /^'done' or 'again'$/],
+    ['a misspelt answer', 'waitForSave', () => 'agian', 'the text "agian"', /^'done', 'again' or 'blocked'$/],
     ['nothing for what is finished', 'getFinished', () => undefined, 'undefined'],
     ['half of what is finished', 'getFinished', () => ({ sent: [] }), /^an object/, /^null or { sent/],
     [
