@@ -17,6 +17,7 @@ const ROWS: { readonly [folder: string]: number } = {
   sim: 6,
   node: 6,
   zoo: 7,
+  real: 7,
   explore: 8,
   report: 8,
   cli: 9,
