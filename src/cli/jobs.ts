@@ -21,6 +21,7 @@ const STRETCH = 32;
 export interface Jobs {
   readonly threads: number;
   readonly backend: BackendFlags;
+  readonly python?: string | undefined;
   /** What each thread runs, if not the program itself, as it is built. */
   readonly file?: string;
 }
@@ -37,7 +38,8 @@ export async function campaignInThreads(
 ): Promise<Campaign> {
   const { scenario, seedFrom, stopAtFirst, onProgress } = options;
   const module = moduleOf(options);
-  const data: StretchSetup = { scenario, seedFrom, stopAtFirst, module, backend: jobs.backend };
+  const { backend, python } = jobs;
+  const data: StretchSetup = { scenario, seedFrom, stopAtFirst, module, backend, python };
   const campaign = newCampaign();
   let refusal = null as UsageError | null;
   const take = (done: Done<Stretch, StretchAnswer>): boolean => {

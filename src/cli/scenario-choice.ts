@@ -3,13 +3,13 @@ import type { RunOptions } from '../explore/run.ts';
 import { readScenario } from '../explore/scenario-file.ts';
 import { SCENARIO_NAMES, scenarioByName } from '../explore/scenario-names.ts';
 import { FIDELITIES, type Fidelity } from '../io/engine/surprises.ts';
-import { looksLikeModule } from '../node/user-module.ts';
 import type { Scenario } from '../sim/scenario.ts';
 import { SPECIMEN_NAMES, SPECIMENS, specimenByName, specimenOf } from '../zoo/registry.ts';
 import type { OptionRow } from './command.ts';
 import { readText } from './files.ts';
+import { isGuestPath, PYTHON_OPTION } from './guest.ts';
 import { MODE_OPTION, refuseClash } from './options.ts';
-import { loadOwnConnector } from './own-connector.ts';
+import { ownKindOf } from './own-kinds.ts';
 
 /** Which scenario a command line means. */
 
@@ -18,6 +18,8 @@ export interface ScenarioFlags {
   readonly engine?: Fidelity;
   readonly connector?: string;
   readonly fault?: string;
+  readonly guest?: string;
+  readonly python?: string;
 }
 
 export const SCENARIO_ARGUMENT = `a scenario file (JSON; - for standard input), or one of: ${SCENARIO_NAMES.join(', ')}`;
@@ -34,6 +36,11 @@ export const SCENARIO_OPTIONS: readonly OptionRow[] = [
     text: `the protocol under attack: ${SPECIMENS.map(({ name, summary }) => `${name} (${summary})`).join(', ')}, or the path of a module of your own, ./mine.mjs or ./mine.ts`,
   },
   {
+    flag: '--guest <file>',
+    text: 'a connector in Python instead, by the file that describes it (docs/GUESTS.md)',
+  },
+  PYTHON_OPTION,
+  {
     flag: '--fault <ids>',
     text: `known faults to switch on, separated by commas, or all, or none (default: all); ${bugList()}`,
   },
@@ -45,16 +52,26 @@ export interface Attack {
   readonly options: Pick<RunOptions, 'parts'>;
 }
 
-/** @throws UsageError as scenarioOf and loadOwnConnector do. */
+/** @throws UsageError as scenarioOf, loadOwnConnector and loadGuest do. */
 export async function attackOf(file: string | undefined, flags: ScenarioFlags): Promise<Attack> {
-  const { connector, fault } = flags;
-  if (connector === undefined || specimenByName(connector) !== undefined || !looksLikeModule(connector))
-    return { scenario: scenarioOf(file, flags), options: {} };
+  const { fault, guest } = flags;
+  refuseClash(
+    guest !== undefined && flags.connector !== undefined,
+    'a guest is the connector: give either --guest or --connector',
+  );
+  const named = guest ?? flags.connector;
+  const kind = named === undefined || specimenByName(named) !== undefined ? undefined : ownKindOf(named);
+  if (guest !== undefined && (kind === undefined || !isGuestPath(guest)))
+    throw new UsageError(
+      'FLAG',
+      `--guest ${guest}: it must be a guest description, a file whose name ends in .json`,
+    );
+  if (named === undefined || kind === undefined) return { scenario: scenarioOf(file, flags), options: {} };
   refuseClash(
     fault !== undefined,
-    `--fault switches known faults, and ${connector} is not among those that have some: ${bugList()}`,
+    `--fault switches known faults, and ${named} is not among those that have some: ${bugList()}`,
   );
-  const own = await loadOwnConnector(connector);
+  const own = await kind.load(named, flags.python);
   const base = file === undefined ? own.scenario : scenarioOf(file, {});
   const scenario = { ...base, mode: flags.mode ?? base.mode, engine: flags.engine ?? base.engine };
   return { scenario, options: { parts: own.parts } };

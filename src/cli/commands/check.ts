@@ -69,6 +69,11 @@ export const command = commandOf<CheckFlags>({
       more: '[how](CONTRIBUTING.md#attack-your-own-connector)',
     },
     {
+      line: 'check --guest ./guest.json',
+      does: 'a connector in Python, its threads preempted at every statement; Python 3.10 with greenlet',
+      more: '[how](docs/GUESTS.md)',
+    },
+    {
       line: 'check --engine mori',
       does: 'the shipped connector on the MoRI-IO library as it is, surprises and all, instead of the sound engine',
       more: '[what they are](docs/ENGINE.md)',
@@ -101,7 +106,11 @@ async function check(file: string | undefined, flags: CheckFlags): Promise<numbe
   const campaign =
     flags.jobs === 1
       ? await campaignInSlices(memory, options, interruption)
-      : await campaignInThreads(options, { threads: flags.jobs, backend: flags }, interruption);
+      : await campaignInThreads(
+          options,
+          { threads: flags.jobs, backend: flags, python: flags.python },
+          interruption,
+        );
   const seconds = (performance.now() - started) / 1000;
   const reports = await reportsOf(memory, options, campaign, interruption);
   interruption.ignore();

@@ -6,6 +6,7 @@ import {
   type HalfHealth,
   type LibfabricHealth,
 } from '../../node/doctor.ts';
+import { findPython, type PythonHealth } from '../../real/python.ts';
 import { SHIPPED_MIX } from '../../zoo/shipped.ts';
 import { commandOf } from '../command.ts';
 import { checkMemory } from '../harness.ts';
@@ -30,8 +31,16 @@ function doctor(json: boolean): number {
   const wasm = examineWasm();
   const libfabric = examineLibfabric();
   const mori = examineMori();
-  if (json) printJson({ wasm, native: { libfabric, mori } });
-  else for (const line of [...showWasm(wasm), ...showLibfabric(libfabric), ...showMori(mori)]) print(line);
+  const guests = findPython(undefined);
+  if (json) printJson({ wasm, native: { libfabric, mori }, guests });
+  else
+    for (const line of [
+      ...showWasm(wasm),
+      ...showLibfabric(libfabric),
+      ...showMori(mori),
+      ...showGuests(guests),
+    ])
+      print(line);
   return wasm.whole ? EXIT.fine : EXIT.harness;
 }
 
@@ -76,6 +85,14 @@ function showMori(health: HalfHealth): string[] {
       ? `native, MoRI-IO: available, moves bytes, MoRI-IO ${version} (addon: ${addon})`
       : `native, MoRI-IO: not available, because ${reason}`,
     ...showNeeds(health),
+  ];
+}
+
+function showGuests({ python, reason, version, greenlet, remedy }: PythonHealth): string[] {
+  return [
+    reason === null
+      ? `guests: available, Python ${version} with greenlet ${greenlet} (${python})`
+      : `guests: not available, because ${python}: ${reason}. ${remedy}`,
   ];
 }
 

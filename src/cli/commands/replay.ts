@@ -6,7 +6,6 @@ import { runSeed, runTape, whoRan } from '../../explore/run.ts';
 import type { NativeProvider } from '../../node/native-fabric.ts';
 
 import { sourcePlaces } from '../../node/source-places.ts';
-import { moduleRef } from '../../node/user-module.ts';
 import { recordAsJson } from '../../report/record-json.ts';
 import { EVERYTHING, PAGE, type TimelineOptions, timeline } from '../../report/timeline.ts';
 import { violationAsJson, violationInWords, waitInWords } from '../../report/violation-words.ts';
@@ -17,16 +16,18 @@ import type { Parts } from '../../zoo/specimen.ts';
 import { BACKEND_OPTION, type BackendName, openBackend, PROVIDER_OPTION } from '../backend.ts';
 import { commandOf } from '../command.ts';
 import { readText } from '../files.ts';
+import { PYTHON_OPTION } from '../guest.ts';
 import { checkMemory } from '../harness.ts';
 import { JSON_OPTION } from '../options.ts';
 import { complain, EXIT, print, printJson } from '../output.ts';
-import { loadOwnConnector } from '../own-connector.ts';
+import { kindOfFile } from '../own-kinds.ts';
 
 interface ReplayFlags {
   readonly json?: boolean;
   readonly full?: boolean;
   readonly connector?: string;
   readonly changed?: boolean;
+  readonly python?: string;
   readonly backend: BackendName;
   readonly provider?: NativeProvider;
 }
@@ -37,9 +38,10 @@ export const command = commandOf<ReplayFlags>({
   options: [
     {
       flag: '--connector <path>',
-      text: 'of a connector of your own: the module, if it is not where the line says',
+      text: 'of a connector of your own: the module or guest description, if it is not where the line says',
     },
-    { flag: '--changed', text: 'go on although that module has changed since the line was printed' },
+    PYTHON_OPTION,
+    { flag: '--changed', text: 'go on although that file has changed since the line was printed' },
     BACKEND_OPTION,
     PROVIDER_OPTION,
     { flag: '--full', text: 'every step, not the page that matters' },
@@ -129,18 +131,19 @@ export function modulePathOf({ connector, module, scenario }: Replay, flag?: str
   return path ?? null;
 }
 
-/** @throws UsageError REPLAY-CONNECTOR, REPLAY-CHANGED, and as loadOwnConnector does. */
+/** @throws UsageError REPLAY-CONNECTOR, REPLAY-CHANGED, and as loadOwnConnector and loadGuest do. */
 async function attackedBy(told: Replay, flags: ReplayFlags): Promise<Attacked> {
   const { module } = told;
   const path = modulePathOf(told, flags.connector);
   if (path === null) return { parts: null, isSame: true };
-  const isSame = module === undefined || moduleRef(path).hash === module.hash;
+  const kind = kindOfFile(path);
+  const isSame = module === undefined || kind.refOf(path).hash === module.hash;
   if (!isSame && flags.changed !== true)
     throw new UsageError(
       'REPLAY-CHANGED',
-      `${path} is not what it was when the line was printed (content ${moduleRef(path).hash}, the line says ${module.hash}): the run may be another one. Take back the change, or give --changed to see what the run comes to now`,
+      `${path} is not what it was when the line was printed (content ${kind.refOf(path).hash}, the line says ${module.hash}): the run may be another one. Take back the change, or give --changed to see what the run comes to now`,
     );
-  return { parts: (await loadOwnConnector(path)).parts, isSame };
+  return { parts: (await kind.load(path, flags.python)).parts, isSame };
 }
 
 function printRun(result: RunResult, page: TimelineOptions): void {
