@@ -5,12 +5,16 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, describe, expect, test } from 'vitest';
 import { COMMANDS, nameOf } from '../../src/cli/commands.ts';
 import { SHIPPED_MIX } from '../../src/zoo/shipped.ts';
+import { runCommandLine } from '../helpers/command-line.ts';
 
 const MAIN = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
 const folder = mkdtempSync(`${tmpdir()}/moriarty-cli-`);
 afterAll(() => rmSync(folder, { recursive: true }));
 
-function run(...args: string[]): { code: number | null; out: string; err: string } {
+const run = runCommandLine;
+
+/** The program as somebody starts it. */
+function start(...args: string[]): { code: number | null; out: string; err: string } {
   const { status, stdout, stderr } = spawnSync(process.execPath, [MAIN, ...args], {
     encoding: 'utf8',
     timeout: 120_000,
@@ -30,7 +34,7 @@ const traceOf = (...lines: unknown[]): string =>
 
 describe('check', () => {
   test('a clean campaign exits 0 and prints one JSON document with the promised fields', () => {
-    const { code, out, err } = run('check', '--seeds', '50', '--json');
+    const { code, out, err } = start('check', '--seeds', '50', '--json');
     expect({ code, err }).toEqual({ code: 0, err: '' });
     const report = JSON.parse(out) as Record<string, unknown>;
     expect(Object.keys(report).sort()).toEqual([
@@ -55,12 +59,20 @@ describe('check', () => {
 
   test('the same seeds give the same digest in two processes', () => {
     const digest = (): unknown =>
-      (JSON.parse(run('check', '--seeds', '40', '--seed', '7', '--json').out) as { digest: string }).digest;
+      (JSON.parse(start('check', '--seeds', '40', '--seed', '7', '--json').out) as { digest: string }).digest;
     expect(digest()).toBe(digest());
   });
 
-  test('a found fault exits 1, and its replay line shows the same violation and the same digest again', () => {
-    const { code, out } = run('check', '--connector', 'as-written', '--fault', 'F8', '--first', '--json');
+  test('a found fault exits 1, and its replay line shows the same violation and the same digest again', async () => {
+    const { code, out } = await run(
+      'check',
+      '--connector',
+      'as-written',
+      '--fault',
+      'F8',
+      '--first',
+      '--json',
+    );
     expect(code).toBe(1);
     const [violation] = (
       JSON.parse(out) as {
@@ -76,7 +88,7 @@ describe('check', () => {
     ).violations;
     expect(violation!.invariant).toBe('I7');
     expect(violation!.shrunkSteps).toBeLessThanOrEqual(violation!.steps);
-    const again = run('replay', 'FAIL', 'I7', 'replay:', ...violation!.replay.split(' '), '--json');
+    const again = await run('replay', 'FAIL', 'I7', 'replay:', ...violation!.replay.split(' '), '--json');
     expect(again.code).toBe(1);
     const replayed = JSON.parse(again.out) as {
       violation: { invariant: string; place: string };
@@ -86,19 +98,21 @@ describe('check', () => {
     expect(replayed.steps).toBe(violation!.shrunkSteps);
   });
 
-  test('the library as it is breaks what the sound engine keeps, and the line names the engine', () => {
-    const { code, out } = run('check', '--engine', 'mori', '--first', '--seeds', '500', '--json');
+  test('the library as it is breaks what the sound engine keeps, and the line names the engine', async () => {
+    const { code, out } = await run('check', '--engine', 'mori', '--first', '--seeds', '500', '--json');
     expect(code).toBe(1);
-    const [violation] = (JSON.parse(out) as { violations: { invariant: string; replay: string }[] })
-      .violations;
-    const again = run('replay', violation!.replay.split(' ').at(-1)!, '--json');
+    const { violations, schedules } = JSON.parse(out) as {
+      violations: { invariant: string; replay: string }[];
+      schedules: number;
+    };
+    const again = await run('replay', violations[0]!.replay.split(' ').at(-1)!, '--json');
     expect(again.code).toBe(1);
-    expect(JSON.parse(again.out)).toMatchObject({ violation: { invariant: violation!.invariant } });
-    expect(run('check', '--engine', 'sound', '--first', '--seeds', '500').code).toBe(0);
+    expect(JSON.parse(again.out)).toMatchObject({ violation: { invariant: violations[0]!.invariant } });
+    expect((await run('check', '--engine', 'sound', '--seeds', `${schedules}`)).code).toBe(0);
   });
 
-  test('the page of a found fault has at most 25 lines of timeline and the line that replays it', () => {
-    const { code, out } = run('check', '--connector', 'as-written', '--fault', 'F1', '--first');
+  test('the page of a found fault has at most 25 lines of timeline and the line that replays it', async () => {
+    const { code, out } = await run('check', '--connector', 'as-written', '--fault', 'F1', '--first');
     expect(code).toBe(1);
     const timeline = out.split('\n').filter((line) => /^ +\d+ +\d+us /.test(line));
     expect(timeline.length).toBeGreaterThan(0);
@@ -106,21 +120,21 @@ describe('check', () => {
     expect(out).toMatch(/FAIL I7 replay: npx moriarty replay mor1\.[\w-]+/);
   });
 
-  test('--time runs for about that long and stops by itself', () => {
-    const { code, out } = run('check', '--time', '300ms', '--json');
+  test('--time runs for about that long and stops by itself', async () => {
+    const { code, out } = await run('check', '--time', '300ms', '--json');
     expect(code).toBe(0);
     expect((JSON.parse(out) as { schedules: number }).schedules).toBeGreaterThan(0);
   });
 
-  test('a scenario file is run', () => {
+  test('a scenario file is run', async () => {
     const path = file('scenario.json', JSON.stringify({ ...SHIPPED_MIX, name: 'mine', requestsMax: 2 }));
-    expect(run('check', path, '--seeds', '20', '--json')).toMatchObject({ code: 0, err: '' });
+    expect(await run('check', path, '--seeds', '20', '--json')).toMatchObject({ code: 0, err: '' });
   });
 });
 
 describe('trace', () => {
-  test('the small trace of our own completes with no block left over', () => {
-    const { code, out } = run('trace', '--json');
+  test('the small trace of our own completes with no block left over', async () => {
+    const { code, out } = await run('trace', '--json');
     expect(code).toBe(0);
     const summary = JSON.parse(out) as Record<string, number> & {
       timeToFirstTokenMs: { p50: number; p99: number };
@@ -131,8 +145,8 @@ describe('trace', () => {
     expect(summary.timeToFirstTokenMs.p99).toBeGreaterThanOrEqual(summary.timeToFirstTokenMs.p50);
   });
 
-  test('READ mode completes the same trace and moves KV too', () => {
-    const { code, out } = run('trace', '--mode', 'read', '--json');
+  test('READ mode completes the same trace and moves KV too', async () => {
+    const { code, out } = await run('trace', '--mode', 'read', '--json');
     expect(code).toBe(0);
     expect(JSON.parse(out)).toMatchObject({ completed: 184, failed: 0, blocksLeft: 0 });
   });
@@ -211,32 +225,32 @@ describe('what is wrong with an input is said in one line, with its place, and e
       /3 heads cannot be split/,
     ],
   ];
-  test.each(cases)('%s', (_, args, complaint) => {
-    const { code, out, err } = run(...args());
+  test.each(cases)('%s', async (_, args, complaint) => {
+    const { code, out, err } = await run(...args());
     expect({ code, out }).toEqual({ code: 2, out: '' });
     expect(err).toMatch(complaint);
     expect(err.trim().split('\n').length).toBeLessThanOrEqual(2);
   });
 });
 
-test('every command explains itself', () => {
+test('every command explains itself', async () => {
   const commands = COMMANDS.map((row) => [nameOf(row)]);
   expect(commands).toEqual(expect.arrayContaining([['check'], ['replay'], ['doctor']]));
   for (const words of [[], ...commands]) {
-    const { code, out } = run(...words, '--help');
+    const { code, out } = await run(...words, '--help');
     expect(code).toBe(0);
     expect(out).toMatch(/Usage: moriarty/);
     expect(out).toMatch(/Exit codes:/);
-    if (words.length > 0) expect(run('help', ...words)).toEqual({ code, out, err: '' });
+    if (words.length > 0) expect(await run('help', ...words)).toEqual({ code, out, err: '' });
   }
 });
 
-test('a replay whose digest does not match says so and exits 3', () => {
+test('a replay whose digest does not match says so and exits 3', async () => {
   const path = file(
     'other.json',
     JSON.stringify({ version: 1, scenario: 'shipped-mix', seed: 3, digest: '0123456789abcdef' }),
   );
-  const { code, err } = run('replay', path);
+  const { code, err } = await run('replay', path);
   expect(code).toBe(3);
   expect(err).toMatch(/REPLAY-DIGEST/);
 });

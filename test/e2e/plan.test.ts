@@ -14,19 +14,13 @@ import { tmpdir } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { afterAll, describe, expect, test } from 'vitest';
 import type { PlanReport } from '../../src/report/plan-report.ts';
+import { runCommandLine, type Said } from '../helpers/command-line.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const folder = mkdtempSync(`${tmpdir()}/moriarty-plan-`);
 afterAll(() => rmSync(folder, { recursive: true }));
 
-function plan(...args: string[]): { code: number | null; out: string; err: string } {
-  const { status, stdout, stderr } = spawnSync(
-    process.execPath,
-    [`${ROOT}dist/cli/main.js`, 'plan', ...args],
-    { encoding: 'utf8', timeout: 60_000 },
-  );
-  return { code: status, out: stdout, err: stderr };
-}
+const plan = (...args: string[]): Promise<Said> => runCommandLine('plan', ...args);
 
 function file(name: string, value: unknown): string {
   const path = `${folder}/${name}`;
@@ -45,9 +39,9 @@ const CONFIG = {
 };
 
 describe('plan', () => {
-  test('prints one JSON document with the promised fields', () => {
+  test('prints one JSON document with the promised fields', async () => {
     const args = ['--model', 'llama-3-70b', '--prefill', 'tp=8', '--decode', 'tp=4', '--tokens', '32768'];
-    const { code, out, err } = plan(...args, '--json');
+    const { code, out, err } = await plan(...args, '--json');
     expect({ code, err }).toEqual({ code: 0, err: '' });
     const report = JSON.parse(out) as PlanReport;
     expect(report).toMatchObject({
@@ -73,57 +67,57 @@ describe('plan', () => {
     expect(report.slowestMicros).toBe(report.pairs[0]!.micros);
   });
 
-  test('reads a config.json', () => {
+  test('reads a config.json', async () => {
     const path = file('config.json', CONFIG);
-    expect(JSON.parse(plan('--model', path, '--json').out)).toMatchObject({
+    expect(JSON.parse((await plan('--model', path, '--json')).out)).toMatchObject({
       model: 'qwen3',
       bytesPerToken: 147_456,
     });
     const bare = file('bare.json', { ...CONFIG, torch_dtype: undefined });
-    expect(plan('--model', bare).err).toMatch(/bare\.json: torch_dtype: is missing; .*--kv-dtype/);
-    expect(JSON.parse(plan('--model', bare, '--kv-dtype', 'fp8', '--json').out)).toMatchObject({
+    expect((await plan('--model', bare)).err).toMatch(/bare\.json: torch_dtype: is missing; .*--kv-dtype/);
+    expect(JSON.parse((await plan('--model', bare, '--kv-dtype', 'fp8', '--json')).out)).toMatchObject({
       bytesPerToken: 73_728,
     });
   });
 
-  test('answers a transfer that cannot be with its cause, and exits 0', () => {
-    const { code, out } = plan('--model', 'qwen3-8b', '--prefill', 'tp=3');
+  test('answers a transfer that cannot be with its cause, and exits 0', async () => {
+    const { code, out } = await plan('--model', 'qwen3-8b', '--prefill', 'tp=3');
     expect(code).toBe(0);
     expect(out).toMatch(/^refused: P: 8 KV heads cannot be split/m);
-    expect(JSON.parse(plan('--model', 'qwen3-8b', '--prefill', 'tp=3', '--json').out)).toMatchObject({
+    expect(JSON.parse((await plan('--model', 'qwen3-8b', '--prefill', 'tp=3', '--json')).out)).toMatchObject({
       pairs: [],
       refused: expect.stringMatching(/^P: 8 KV heads/),
     });
   });
 
-  test('draws the plan, over an older picture too, and leaves nothing else behind', () => {
+  test('draws the plan, over an older picture too, and leaves nothing else behind', async () => {
     mkdirSync(`${folder}/svg`);
     const path = `${folder}/svg/plan.svg`;
     writeFileSync(path, 'old');
-    expect(plan('--model', 'qwen3-8b', '--decode', 'tp=2', '--svg', path).code).toBe(0);
+    expect((await plan('--model', 'qwen3-8b', '--decode', 'tp=2', '--svg', path)).code).toBe(0);
     const svg = readFileSync(path, 'utf8');
     expect(svg).toMatch(/^<svg [\s\S]*<\/svg>\n$/);
     expect(svg.match(/class="arrow"/g)).toHaveLength(2);
     expect(readdirSync(`${folder}/svg`)).toEqual(['plan.svg']);
     symlinkSync(path, `${folder}/svg/link.svg`);
-    expect(plan('--model', 'qwen3-8b', '--svg', `${folder}/svg/link.svg`).code).toBe(0);
+    expect((await plan('--model', 'qwen3-8b', '--svg', `${folder}/svg/link.svg`)).code).toBe(0);
     expect(lstatSync(`${folder}/svg/link.svg`).isSymbolicLink()).toBe(true);
     expect(readFileSync(path, 'utf8').match(/class="arrow"/g)).toHaveLength(1);
   });
 
-  test('explains itself', () => {
-    const { code, out } = plan('--help');
+  test('explains itself', async () => {
+    const { code, out } = await plan('--help');
     expect(code).toBe(0);
     expect(out).toMatch(/Usage: moriarty plan/);
     expect(out).toMatch(/kernel-block/);
     expect(out).toMatch(/Exit codes:/);
   });
 
-  test('does what docs/PLAN.md shows', () => {
+  test('does what docs/PLAN.md shows', async () => {
     const page = readFileSync(`${ROOT}docs/PLAN.md`, 'utf8');
     const examples = [...page.matchAll(/^```\n\$ npx moriarty plan (.*)\n([\s\S]*?)^```$/gm)];
     expect(examples.length).toBeGreaterThanOrEqual(3);
-    for (const [, args, shown] of examples) expect(plan(...args!.split(' ')).out).toBe(shown);
+    for (const [, args, shown] of examples) expect((await plan(...args!.split(' '))).out).toBe(shown);
   });
 });
 
@@ -199,9 +193,9 @@ describe('what is wrong with an input is said in one line and exits 2', () => {
       /FILE: .*taken: cannot be written/,
     ],
   ];
-  test.each(cases)('%s', (_, args, complaint) => {
+  test.each(cases)('%s', async (_, args, complaint) => {
     mkdirSync(`${folder}/taken`, { recursive: true });
-    const { code, out, err } = plan(...args());
+    const { code, out, err } = await plan(...args());
     expect({ code, out }).toEqual({ code: 2, out: '' });
     expect(err).toMatch(complaint);
     expect(err.trim().split('\n')).toHaveLength(1);
