@@ -18,10 +18,12 @@ export function isCount(value: unknown): value is number {
  */
 export function requireWhole(
   value: unknown,
-  [least, most]: readonly [number, number],
+  bounds: readonly [number, number],
   code: string,
   what: string,
 ): number {
+  const least = bounds[0];
+  const most = bounds[1];
   if (Number.isSafeInteger(value) && (value as number) >= least && (value as number) <= most)
     return value as number;
   const shown = typeof value === 'number' ? `${value}` : `a value of type ${typeof value}`;

@@ -15,15 +15,15 @@ export function filled(count: number, value: number): number[] {
 }
 
 /** The greatest of some numbers and `floor`. */
-export function greatest(values: Iterable<number>, floor = Number.NEGATIVE_INFINITY): number {
+export function greatest(values: ArrayLike<number>, floor = Number.NEGATIVE_INFINITY): number {
   let most = floor;
-  for (const value of values) most = Math.max(most, value);
+  for (let at = 0; at < values.length; at++) most = Math.max(most, values[at]!);
   return most;
 }
 
 /** The least of some numbers and `ceiling`. */
-export function least(values: Iterable<number>, ceiling = Number.POSITIVE_INFINITY): number {
+export function least(values: ArrayLike<number>, ceiling = Number.POSITIVE_INFINITY): number {
   let fewest = ceiling;
-  for (const value of values) fewest = Math.min(fewest, value);
+  for (let at = 0; at < values.length; at++) fewest = Math.min(fewest, values[at]!);
   return fewest;
 }

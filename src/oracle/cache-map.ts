@@ -46,7 +46,8 @@ export function eachUnit(
   visit: (block: BlockId, unit: number, layer: LayerMap) => boolean,
 ): boolean {
   const end = offset + bytes;
-  for (const layer of layers) {
+  for (let index = 0; index < layers.length; index++) {
+    const layer = layers[index]!;
     const { from, to, blockStride, blockCount, unitStride, blockUnits } = layer;
     const stop = Math.min(to, end) - from;
     for (let at = Math.max(offset, from) - from; at < stop; ) {

@@ -113,8 +113,10 @@ function wrongBatch(batch: PostedBatch, actor: ActorId, border: Border): Mistake
   const { peer, queuePair, operation, layer, request } = batch;
   const peerIsWrong = wrongPeer(actor, peer, border);
   if (peerIsWrong !== null) return peerIsWrong;
-  const field = NUMBERS.find((name) => !isWhole(batch[name]));
-  if (field !== undefined) return wrong('batch-odd-number', { field, value: batch[field] });
+  for (let at = 0; at < NUMBERS.length; at++) {
+    const field = NUMBERS[at]!;
+    if (!isWhole(batch[field])) return wrong('batch-odd-number', { field, value: batch[field] });
+  }
   if (operation !== 'read' && operation !== 'write') return wrong('batch-odd-operation', { operation });
   if (!isWhole(queuePair) || queuePair >= setup.queuePairs)
     return wrong('batch-no-queue-pair', { queuePair, count: setup.queuePairs });
@@ -132,8 +134,10 @@ function wrongBatch(batch: PostedBatch, actor: ActorId, border: Border): Mistake
 
 function wrongBlocks(side: string, blocks: unknown, count: number): Mistake | null {
   if (!Array.isArray(blocks)) return wrong('batch-no-block-list', { side });
-  for (const block of blocks)
+  for (let at = 0; at < blocks.length; at++) {
+    const block: unknown = blocks[at];
     if (!isWhole(block) || block >= count) return wrong('batch-no-block', { side, block, count });
+  }
   return null;
 }
 
@@ -143,7 +147,9 @@ function wrongRuns(runs: unknown, localBytes: number, remoteBytes: number): Mist
   if (!Array.isArray(runs) || runs.length === 0) return wrong('batch-no-runs', {});
   if (runs.length % RUN_NUMBERS !== 0) return wrong('batch-odd-runs', { count: runs.length });
   for (let at = 0; at < runs.length; at += RUN_NUMBERS) {
-    const [local, remote, bytes]: unknown[] = [runs[at], runs[at + 1], runs[at + 2]];
+    const local: unknown = runs[at];
+    const remote: unknown = runs[at + 1];
+    const bytes: unknown = runs[at + 2];
     const isSound = isWhole(local) && isWhole(remote) && isWhole(bytes);
     if (isSound && local + bytes <= localBytes && remote + bytes <= remoteBytes) continue;
     const ids = { run: at / RUN_NUMBERS, bytes, local, remote, localBytes, remoteBytes };

@@ -45,8 +45,19 @@ const [FIRST_OF_FORMS, FIRST_OF_NAMES] = [7, 0x10000];
 
 export function kindNumber(message: Message, forms: PeerForms): number {
   if (message.kind !== 'peer') return KIND_NUMBERS[message.kind];
-  const row = Object.keys(forms).indexOf(message.name);
+  const row = rowOf(forms, message.name);
   return row >= 0 ? FIRST_OF_FORMS + row : FIRST_OF_NAMES + (hashOf(message.name) & 0xffff);
+}
+
+/** Its place among a connector's own messages, without a list of their names for each message; -1 for none of them. */
+function rowOf(forms: PeerForms, name: string): number {
+  if (!Object.hasOwn(forms, name)) return -1;
+  let row = 0;
+  for (const known in forms) {
+    if (known === name) return row;
+    row++;
+  }
+  return -1;
 }
 
 function hashOf(name: string): number {

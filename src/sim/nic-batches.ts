@@ -1,6 +1,7 @@
 import type { ActorId } from '../base/topology.ts';
 import { failed, StatusCode } from '../io/codes.ts';
 import type { Call } from '../io/engine/state.ts';
+import type { BatchEntries } from '../io/submission.ts';
 import { createStatus, type TransferStatus } from '../io/transfer-status.ts';
 import type { PostedBatch } from '../wire/machine.ts';
 
@@ -31,4 +32,18 @@ export function hasEnded({ status }: OpenBatch): boolean {
 /** Whether the engine may still post more of it: it has no room for the rest yet. */
 export function isPosting({ call }: OpenBatch): boolean {
   return call?.phase === 'posting';
+}
+
+/** Triples of local offset, remote offset and bytes, as the engine takes them. */
+export function entriesOf(runs: readonly number[]): BatchEntries {
+  const count = runs.length / 3;
+  const localOffsets = new Array<number>(count);
+  const remoteOffsets = new Array<number>(count);
+  const sizes = new Array<number>(count);
+  for (let at = 0; at < count; at++) {
+    localOffsets[at] = runs[at * 3]!;
+    remoteOffsets[at] = runs[at * 3 + 1]!;
+    sizes[at] = runs[at * 3 + 2]!;
+  }
+  return { localOffsets, remoteOffsets, sizes };
 }

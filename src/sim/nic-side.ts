@@ -8,7 +8,6 @@ import { resetQueuePairs, sessionTransfer } from '../io/engine/engine.ts';
 import type { Notification, PostedChain, PostOutcome, WorkCompletion } from '../io/engine/host.ts';
 import { asyncEvent, atTime, complete, timerFired } from '../io/engine/inputs.ts';
 import type { Connection, MemoryRegion } from '../io/fabric.ts';
-import type { BatchEntries } from '../io/submission.ts';
 import { updateStatus } from '../io/transfer-status.ts';
 import {
   createVerbs,
@@ -22,7 +21,7 @@ import type { CacheMap } from '../oracle/cache-map.ts';
 import { IMPOSSIBLE } from '../oracle/invariants/i12-possible-request.ts';
 import type { Effect, PostedBatch } from '../wire/machine.ts';
 import type { Core } from './core.ts';
-import { type OpenBatch, openBatch } from './nic-batches.ts';
+import { entriesOf, type OpenBatch, openBatch } from './nic-batches.ts';
 import { findPending, type Queues } from './nic-danger.ts';
 import {
   createRankEngine,
@@ -327,10 +326,12 @@ export class NicSide {
     believe(open !== null, 'INV-NIC-3', `bytes of actor ${lane.initiator} land that belong to no batch`);
     const { batch } = open;
     const [local, remote] = isWrite ? [source, target] : [target, source];
-    const triples: number[] = [];
+    const triples = new Array<number>(count * 3);
     let bytes = 0;
     for (let at = 0; at < count * 3; at += 3) {
-      triples.push(runs[isWrite ? at : at + 1]!, runs[isWrite ? at + 1 : at]!, runs[at + 2]!);
+      triples[at] = runs[isWrite ? at : at + 1]!;
+      triples[at + 1] = runs[isWrite ? at + 1 : at]!;
+      triples[at + 2] = runs[at + 2]!;
       bytes += runs[at + 2]!;
     }
     core.judge.landed(lane.initiator, batch, triples, open.passed);
@@ -405,14 +406,4 @@ export class NicSide {
 /** A flight's own entries are about its batch; a receive is the target's. */
 function aboutOf({ opcode }: WorkCompletion, { open }: Flight): OpenBatch | null {
   return opcode === 'data' ? open : null;
-}
-
-function entriesOf(runs: readonly number[]): BatchEntries {
-  const [localOffsets, remoteOffsets, sizes]: [number[], number[], number[]] = [[], [], []];
-  for (let at = 0; at < runs.length; at += 3) {
-    localOffsets.push(runs[at]!);
-    remoteOffsets.push(runs[at + 1]!);
-    sizes.push(runs[at + 2]!);
-  }
-  return { localOffsets, remoteOffsets, sizes };
 }

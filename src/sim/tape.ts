@@ -164,7 +164,7 @@ export interface Occurrences {
 }
 
 export function createOccurrences(): Occurrences {
-  let size = 1024;
+  let size = 512;
   let hashes = new Uint32Array(size);
   let counts = new Uint32Array(size);
   let used = 0;

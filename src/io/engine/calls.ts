@@ -50,10 +50,10 @@ export function startCall(
   single: boolean,
 ): void {
   setStatusCode(call.status, StatusCode.IN_PROGRESS);
-  session.endpoints.forEach((endpoint, index) => {
-    connectAnew(engine, backend, endpoint);
-    drainOrphans(engine, endpoint, session.lkeys[index], session.rkeys[index]);
-  });
+  for (let index = 0; index < session.endpoints.length; index += 1) {
+    connectAnew(engine, backend, session.endpoints[index]);
+    drainOrphans(engine, session.endpoints[index], session.lkeys[index], session.rkeys[index]);
+  }
   call.session = session;
   move(CALL_MOVES, call, 'SessionReady');
   const transfer: Transfer = {

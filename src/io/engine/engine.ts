@@ -114,6 +114,9 @@ export interface Memory {
   readonly offsetInAllocation?: bigint;
 }
 
+/** Where nothing lets a peer map the memory. Handles are read, never written. */
+const NO_EXPORT = emptyMemoryDesc();
+
 /**
  * RegisterMemory: no check at all, and never a failure; NICs hear of the memory when a session needs it (A4, A14).
  * @returns the descriptor to give to peers, by way of packMemoryDesc
@@ -125,7 +128,7 @@ export function registerMemory(engine: IOEngine, memory: Memory): MemoryDesc {
   const isHost = loc === MemoryLocationType.CPU && address !== 0n;
   const numaNode = isHost ? (memory.numaNode ?? -1) : -1;
   const desc: MemoryDesc = {
-    ...emptyMemoryDesc(),
+    ...NO_EXPORT,
     ...(isGpu && exportedParts(engine, memory)),
     engineKey: engine.desc.key,
     id: engine.nextMemoryId,

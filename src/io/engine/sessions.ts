@@ -60,7 +60,7 @@ export function tableOf(backend: RdmaBackend, remoteKey: string, pair: TopoKeyPa
 }
 
 function nameOf({ local, remote }: TopoKeyPair): string {
-  return [local, remote].map(({ deviceId, loc, numaNode }) => `${deviceId}/${loc}/${numaNode}`).join('>');
+  return `${local.deviceId}/${local.loc}/${local.numaNode}>${remote.deviceId}/${remote.loc}/${remote.numaNode}`;
 }
 
 export function topoOf({ deviceId, loc, numaNode }: MemoryDesc): TopoKey {

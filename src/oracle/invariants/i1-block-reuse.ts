@@ -109,17 +109,12 @@ function tellWrong(court: Court, side: Side, batch: PostedBatch, { deed, block, 
 
 const NOTHING: TokenRange = { from: 0, to: 0 };
 
-function sidesOf(court: Court, from: ActorId, { peer, operation, request }: PostedBatch): Side[] {
-  const isWrite = operation === 'write';
-  const end = { request, writes: !isWrite, at: 0 } as const;
-  return [sideOf(court, from, end), sideOf(court, peer, { ...end, writes: isWrite, at: 1 })];
-}
+/** The initiator is side 0 of an operation, the target side 1. */
+const SIDES = [0, 1] as const;
 
-function sideOf(
-  court: Court,
-  actor: ActorId,
-  { request, writes, at }: Pick<Side, 'request' | 'writes' | 'at'>,
-): Side {
+function sideOf(court: Court, from: ActorId, { peer, operation, request }: PostedBatch, at: 0 | 1): Side {
+  const actor = at === 0 ? from : peer;
+  const writes = (operation === 'write') === (at === 1);
   const engine = engineOf(court, actor);
   const ledger = court.ledgers[engine]!;
   const { promptTokens } = court.config.requests[request]!;
@@ -177,7 +172,8 @@ export const I1 = {
     },
     /** All of it is looked at, whether or not anything of it can land: it must name what it touches anyhow. */
     posted(court, from, batch, canLand) {
-      for (const side of sidesOf(court, from, batch)) {
+      for (let at = 0; at < SIDES.length; at++) {
+        const side = sideOf(court, from, batch, SIDES[at]!);
         const isJudged = canLand && !court.dead.has(side.engine);
         declare(side.ledger, side.at === 0 ? batch.localBlocks : batch.remoteBlocks);
         walk(court, side, batch.runs, (block, unit, layer) => {
@@ -190,7 +186,8 @@ export const I1 = {
       }
     },
     landed(court, from, batch, runs) {
-      for (const side of sidesOf(court, from, batch)) {
+      for (let at = 0; at < SIDES.length; at++) {
+        const side = sideOf(court, from, batch, SIDES[at]!);
         if (court.dead.has(side.engine)) continue;
         walk(
           court,

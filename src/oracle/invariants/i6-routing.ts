@@ -1,5 +1,5 @@
 import { isIndex } from '../../base/checks.ts';
-import { greatest, least } from '../../base/lists.ts';
+import { filled, greatest, least } from '../../base/lists.ts';
 import type { ActorId, EngineId, TransferId } from '../../base/topology.ts';
 import { headsOfRank } from '../../kv/view.ts';
 import { whereOfActor } from '../breach.ts';
@@ -44,7 +44,8 @@ const turnsOf = ownBook(() => new Map<string, number[]>());
 
 /** Ranks of two engines have something to do with each other if they hold a KV head in common. */
 function shareHeads(court: Court, from: ActorId, to: ActorId): boolean {
-  const [one, other] = [headsOf(court, from), headsOf(court, to)];
+  const one = headsOf(court, from);
+  const other = headsOf(court, to);
   return one.first < other.first + other.count && other.first < one.first + one.count;
 }
 
@@ -58,12 +59,14 @@ function checkRoute(court: Court, transfer: TransferId, from: ActorId, to: Actor
   const assigned = court.assignments.get(transfer);
   if (assigned === undefined) return;
   const { prefill, decode } = assigned;
+  const one = engineOf(court, from);
+  const other = engineOf(court, to);
+  const fits = (one === prefill || other === prefill) && (one === decode || other === decode);
+  if (fits && shareHeads(court, from, to)) return;
   const where = whereOfActor(court.topology, from);
   const ids = { carries, transfer, from, to };
-  const [one, other] = [engineOf(court, from), engineOf(court, to)];
-  const has = (engine: EngineId): boolean => engine === one || engine === other;
-  if (!has(prefill) || !has(decode)) court.fail(BREACHES['wrong-engine'], where, { ...ids, prefill, decode });
-  else if (!shareHeads(court, from, to)) court.fail(BREACHES['wrong-rank'], where, ids);
+  if (fits) court.fail(BREACHES['wrong-rank'], where, ids);
+  else court.fail(BREACHES['wrong-engine'], where, { ...ids, prefill, decode });
 }
 
 /** What a policy claims that has its DP ranks take turns: none of an instance is two requests ahead of another. */
@@ -73,7 +76,7 @@ function countTurn(court: Court, actor: ActorId, engine: EngineId): void {
   if (dpSize === 1) return;
   const turns = turnsOf(court);
   const key = `${role} ${instance}`;
-  const counts = turns.get(key) ?? new Array<number>(dpSize).fill(0);
+  const counts = turns.get(key) ?? filled(dpSize, 0);
   turns.set(key, counts);
   counts[dpRank]!++;
   if (greatest(counts) - least(counts) <= 1) return;
