@@ -82,12 +82,23 @@ export function openCourt(config: JudgeConfig): Court {
 
 let books = 0;
 
-/** What one judge notes down for itself, made when it is first asked for in a run. Called once, when its file is loaded. */
-export function ownBook<Book>(create: () => Book): (court: Court) => Book {
+/** What one judge notes down for itself. */
+export interface OwnBook<Book> {
+  /** Made when it is first asked for in a run. */
+  of(court: Court): Book;
+  /** Undefined as long as nothing was noted. */
+  known(court: Court): Book | undefined;
+}
+
+/** Called once, when the judge's file is loaded. */
+export function ownBook<Book>(create: () => Book): OwnBook<Book> {
   const at = books++;
-  return ({ own }) => {
-    own[at] ??= create();
-    return own[at] as Book;
+  return {
+    of({ own }) {
+      own[at] ??= create();
+      return own[at] as Book;
+    },
+    known: ({ own }) => own[at] as Book | undefined,
   };
 }
 

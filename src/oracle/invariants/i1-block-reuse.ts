@@ -135,15 +135,13 @@ function walk(
 
 function tellUnnamed(
   court: Court,
-  from: ActorId,
+  actor: ActorId,
   batch: PostedBatch,
-  { engine }: Side,
-  block: BlockId,
+  block: { readonly block: BlockId; readonly engine: EngineId },
 ): void {
   const { operation, request, transfer, layer } = batch;
-  const where = whereOfActor(court.topology, from);
-  const ids = { actor: from, operation, request, transfer, layer, block, engine };
-  court.fail(BREACHES['block-not-named'], where, ids);
+  const ids = { actor, operation, request, transfer, layer, ...block };
+  court.fail(BREACHES['block-not-named'], whereOfActor(court.topology, actor), ids);
 }
 
 export const I1 = {
@@ -180,7 +178,7 @@ export const I1 = {
           if (isJudged && !isGiven(side, block, unit, layer))
             return tellWrong(court, side, batch, { deed: 'is-posted-on', block, unit, layer });
           if (isDeclared(side.ledger, block)) return false;
-          tellUnnamed(court, from, batch, side, block);
+          tellUnnamed(court, from, batch, { block, engine: side.engine });
           return true;
         });
       }

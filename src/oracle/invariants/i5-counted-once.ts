@@ -29,7 +29,7 @@ export const I5 = {
           court.fail(BREACHES['freed-twice'], whereOfActor(court.topology, actor), { actor, block, request });
     },
     report(court, actor, report) {
-      const known = reported(court);
+      const known = reported.of(court);
       for (const request of [...report.sent, ...report.received, ...report.failed]) {
         const key = `${actor} ${request}`;
         if (known.has(key))

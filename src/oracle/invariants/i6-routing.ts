@@ -40,7 +40,7 @@ const BREACHES = breachesOf('I6', SITES, {
 });
 
 /** Requests that each DP rank got, by the instance. */
-const turnsOf = ownBook(() => new Map<string, number[]>());
+const turns = ownBook(() => new Map<string, number[]>());
 
 /** Ranks of two engines have something to do with each other if they hold a KV head in common. */
 function shareHeads(court: Court, from: ActorId, to: ActorId): boolean {
@@ -54,19 +54,33 @@ function headsOf({ topology, config }: Court, actor: ActorId): ReturnType<typeof
   return headsOfRank(config.heads, topology.engines[engine]!.ranks.length, tpRank);
 }
 
-/** `carries` is the kind of message or operation. */
-function checkRoute(court: Court, transfer: TransferId, from: ActorId, to: ActorId, carries: string): void {
+type Route = 'right' | 'wrong-engine' | 'wrong-rank';
+
+/** Whether what is about a transfer may go from one rank to another. */
+function routeOf(court: Court, transfer: TransferId, from: ActorId, to: ActorId): Route {
   const assigned = court.assignments.get(transfer);
-  if (assigned === undefined) return;
+  if (assigned === undefined) return 'right';
   const { prefill, decode } = assigned;
   const one = engineOf(court, from);
   const other = engineOf(court, to);
-  const fits = (one === prefill || other === prefill) && (one === decode || other === decode);
-  if (fits && shareHeads(court, from, to)) return;
-  const where = whereOfActor(court.topology, from);
-  const ids = { carries, transfer, from, to };
-  if (fits) court.fail(BREACHES['wrong-rank'], where, ids);
-  else court.fail(BREACHES['wrong-engine'], where, { ...ids, prefill, decode });
+  const hasBoth = (prefill === one || prefill === other) && (decode === one || decode === other);
+  if (!hasBoth) return 'wrong-engine';
+  return shareHeads(court, from, to) ? 'right' : 'wrong-rank';
+}
+
+/** `carries` is the kind of message or operation. */
+interface Misled {
+  readonly carries: string;
+  readonly transfer: TransferId;
+  readonly from: ActorId;
+  readonly to: ActorId;
+}
+
+function tellRoute(court: Court, route: Exclude<Route, 'right'>, misled: Misled): void {
+  const where = whereOfActor(court.topology, misled.from);
+  if (route === 'wrong-rank') return court.fail(BREACHES['wrong-rank'], where, { ...misled });
+  const { prefill, decode } = court.assignments.get(misled.transfer)!;
+  court.fail(BREACHES['wrong-engine'], where, { ...misled, prefill, decode });
 }
 
 /** What a policy claims that has its DP ranks take turns: none of an instance is two requests ahead of another. */
@@ -74,10 +88,10 @@ function countTurn(court: Court, actor: ActorId, engine: EngineId): void {
   if (!court.config.ranksTakeTurns || engine < 0 || court.dead.size > 0) return;
   const { role, instance, dpSize, dpRank } = court.topology.engines[engine]!;
   if (dpSize === 1) return;
-  const turns = turnsOf(court);
+  const book = turns.of(court);
   const key = `${role} ${instance}`;
-  const counts = turns.get(key) ?? filled(dpSize, 0);
-  turns.set(key, counts);
+  const counts = book.get(key) ?? filled(dpSize, 0);
+  book.set(key, counts);
   counts[dpRank]!++;
   if (greatest(counts) - least(counts) <= 1) return;
   const where = whereOfActor(court.topology, actor, role);
@@ -97,12 +111,15 @@ export const I6 = {
     },
     sent(court, from, to, message) {
       const { actors } = court.topology;
-      const isPeers = actors[from]!.tpRank >= 0 && actors[to]!.tpRank >= 0;
-      if (isPeers && message.kind === 'peer' && isIndex(message['transfer']))
-        checkRoute(court, message['transfer'], from, to, message.name);
+      if (message.kind !== 'peer' || actors[from]!.tpRank < 0 || actors[to]!.tpRank < 0) return;
+      const { name: carries, transfer } = message;
+      if (!isIndex(transfer)) return;
+      const route = routeOf(court, transfer, from, to);
+      if (route !== 'right') tellRoute(court, route, { carries, transfer, from, to });
     },
     addressed(court, from, { transfer, peer, operation }) {
-      checkRoute(court, transfer, from, peer, operation);
+      const route = routeOf(court, transfer, from, peer);
+      if (route !== 'right') tellRoute(court, route, { carries: operation, transfer, from, to: peer });
     },
   },
   raisedBy: 'sim/guest-policy.ts (what the policy answers)',

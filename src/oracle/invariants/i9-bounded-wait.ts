@@ -32,7 +32,7 @@ const BREACHES = breachesOf('I9', SITES, {
 export const SPINS_MAX = 400;
 
 /** Spins of each actor since it last sent anything. */
-const spinsOf = ownBook(() => new Map<ActorId, number>());
+const spins = ownBook(() => new Map<ActorId, number>());
 
 export const I9 = {
   id: 'I9',
@@ -42,15 +42,15 @@ export const I9 = {
   breaches: BREACHES,
   hears: {
     spin(court, actor, { thread, waitsFor }) {
-      const spins = spinsOf(court);
-      const polls = (spins.get(actor) ?? 0) + 1;
-      spins.set(actor, polls);
+      const book = spins.of(court);
+      const polls = (book.get(actor) ?? 0) + 1;
+      book.set(actor, polls);
       if (polls <= SPINS_MAX) return;
       const where = whereOfActor(court.topology, actor, thread);
       court.fail(BREACHES['polls-for-ever'], where, { actor, polls, waitsFor });
     },
     sent(court, from) {
-      spinsOf(court).delete(from);
+      spins.known(court)?.delete(from);
     },
     endless({ topology, unfinished, fail }, { why, steps, atMicros, again, busiest }) {
       const requests = [...unfinished];
