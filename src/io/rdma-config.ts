@@ -67,9 +67,11 @@ const SOUND_COMPLAINTS: readonly Complaint[] = [
     config.postBatchSize < 1 && config.postBatchSize !== -1 ? 'postBatchSize must be -1 or >= 1' : null,
 ];
 
+const STRICT_COMPLAINTS = [...COMPLAINTS, ...SOUND_COMPLAINTS];
+
 /** The text that CreateBackend throws for a config, or null when it is taken. `strict` also refuses what cannot work. */
 export function checkConfig(config: RdmaBackendConfig, strict = false): string | null {
-  for (const complaint of strict ? [...COMPLAINTS, ...SOUND_COMPLAINTS] : COMPLAINTS) {
+  for (const complaint of strict ? STRICT_COMPLAINTS : COMPLAINTS) {
     const text = complaint(config);
     if (text !== null) return `Invalid RDMA config: ${text}`;
   }
@@ -129,11 +131,18 @@ export function overrideConfig(
 ): { readonly config: RdmaBackendConfig; readonly warnings: readonly string[] } {
   const changes: Partial<Record<keyof RdmaBackendConfig, unknown>> = {};
   const warnings: string[] = [];
+  if (isEmpty(environment)) return { config, warnings };
   for (const { variable, field, parse } of OVERRIDES) {
     const value = readVariable(environment, variable, parse, warnings);
     if (value !== undefined) changes[field] = value;
   }
   return { config: { ...config, ...(changes as Partial<RdmaBackendConfig>) }, warnings };
+}
+
+/** Nothing of its own. */
+function isEmpty(environment: Environment): boolean {
+  for (const name in environment) if (Object.hasOwn(environment, name)) return false;
+  return true;
 }
 
 function readVariable<T>(

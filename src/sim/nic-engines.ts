@@ -11,12 +11,11 @@ import {
   registerMemory,
   registerRemoteEngine,
 } from '../io/engine/engine.ts';
-import type { Host } from '../io/engine/host.ts';
+import type { Host, Machine } from '../io/engine/host.ts';
 import { answeredInProcess, serveInProcess, unanswered } from '../io/engine/inputs.ts';
 import type { IOEngine, Session } from '../io/engine/state.ts';
 import type { Fidelity } from '../io/engine/surprises.ts';
 import { simulateMachine } from '../io/machine-sim.ts';
-import { RDMA_DEFAULTS } from '../io/rdma-config.ts';
 import type { VerbsPart } from '../io/verbs-sim.ts';
 import type { Setup } from './draws.ts';
 import { hasEnded, isPosting, type OpenBatch } from './nic-batches.ts';
@@ -59,18 +58,31 @@ const LISTEN_PORT = 4000;
 /** Few, so that a target that is slow to look leaves a sender without a receive. */
 const RECEIVES = 2;
 
+/** The same machine under a name in every run: nobody changes one. */
+const MACHINES = new Map<string, Machine>();
+const MACHINES_MAX = 1_024;
+
+function machineOf(name: string): Machine {
+  let machine = MACHINES.get(name);
+  if (machine === undefined) {
+    machine = simulateMachine({ name, nics: [name], gpus: 1, peerAccess: false });
+    if (MACHINES.size === MACHINES_MAX) MACHINES.clear();
+    MACHINES.set(name, machine);
+  }
+  return machine;
+}
+
 export function createRankEngine(spec: EngineSpec): RankEngine {
   const { actor, name, setup, fidelity, regionStart, regionEnd } = spec;
   const engine: IOEngine = createEngine({
     key: name,
     host: '127.0.0.1',
     port: LISTEN_PORT + actor,
-    machine: simulateMachine({ name, nics: [name], gpus: 1, peerAccess: false }),
+    machine: machineOf(name),
     hostPort: hostOf(spec, () => engine),
     fidelity,
   });
   const refusal = createBackend(engine, BackendType.RDMA, {
-    ...RDMA_DEFAULTS,
     qpPerTransfer: setup.queuePairs,
     // One chain stays on the queue pair that its poster chose; -1 makes one for each queue pair.
     postBatchSize: setup.spreads ? -1 : setup.sendQueueDepth,
