@@ -20,6 +20,9 @@ export type Done<Task, Result> =
   /** The thread that had it is gone: why. */
   | { readonly task: Task; readonly lost: string };
 
+/** Room for young objects: with the 16 MB that Node gives a thread it collects more often, which cost 8 % of the time. */
+const LIMITS = { maxYoungGenerationSizeMb: 64 } as const;
+
 /** Tasks that are given out while an earlier one is still open: what is waiting to be taken has a bound. */
 const AHEAD_MAX = 256;
 
@@ -65,7 +68,7 @@ class Pool<Task, Result> {
   }
 
   #start(): void {
-    const worker = new Worker(this.#work.file, { workerData: this.#work.data });
+    const worker = new Worker(this.#work.file, { workerData: this.#work.data, resourceLimits: LIMITS });
     const thread: Thread<Task> = { worker, at: -1, task: null };
     worker.on('message', (result: Result) => this.#answered(thread, (task) => ({ task, result })));
     worker.on('error', (error) => this.#lose(thread, error.message));
