@@ -4,7 +4,7 @@
 import { fileURLToPath } from 'node:url';
 import { LIMITS } from '../src/connector/shipped/limits.ts';
 import { FORMS } from '../src/connector/shipped/messages.ts';
-import { KIND_NUMBERS } from '../src/sim/network.ts';
+import { MESSAGE_KINDS } from '../src/sim/network.ts';
 import { rewriteSections, tableOf } from './doc-sections.mjs';
 
 const PAGE = fileURLToPath(new URL('../docs/PROTOCOL.md', import.meta.url));
@@ -158,7 +158,7 @@ const OWN = Object.fromEntries(
 );
 
 function messages() {
-  const others = Object.keys(KIND_NUMBERS);
+  const others = Object.keys(MESSAGE_KINDS);
   sameNames('message kinds', others, Object.keys(MESSAGES));
   const rows = Object.entries({ ...MESSAGES, ...OWN }).map(
     ([kind, { way, mode, answer, lost, twice, late }]) => [kind, way, mode, answer, lost, twice, late],

@@ -4,7 +4,7 @@
  */
 
 export interface PastedLine {
-  /** Number of the form: 1 for `mor1.`. */
+  /** Number of the form: 2 for `mor2.`. */
   readonly form: number;
   /** Line of the text in which it begins, from 1. */
   readonly row: number;

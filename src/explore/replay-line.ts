@@ -18,7 +18,11 @@ export interface Replay extends Who {
   readonly digest: string;
 }
 
-const FORM = 1;
+/** 1 told draws by numbers of one cluster; 2 tells them by names. */
+const FORM = 2;
+/** What to do with a line of another form. */
+const ANOTHER_FORM =
+  'replay it with the version that printed it, or find the failure again with check and take the line of this version (seeds mean other schedules in another form)';
 const PREFIX = `mor${FORM}.`;
 /** Far beyond any line that a shell passes on. */
 const LINE_CHARACTERS_MAX = 4_000_000;
@@ -130,8 +134,7 @@ type Decoded =
 /** The JSON text that a line stands for, or what is wrong with it. */
 function decodeLine({ form, characters, wordEnds }: PastedLine): Decoded {
   const damaged = (damage: string): Decoded => ({ text: '', damage });
-  if (form !== FORM)
-    return damaged(`is of form ${form}, this version reads ${FORM}: take the version that printed it`);
+  if (form !== FORM) return damaged(`is of form ${form}, this version reads ${FORM}: ${ANOTHER_FORM}`);
   const bytes = fromBase64Url(characters.slice(0, LINE_CHARACTERS_MAX));
   const length = objectLength(bytes);
   if (length === undefined) {
@@ -166,7 +169,7 @@ export function readReplayText(text: string, where: string): Replay {
   if (object['version'] !== FORM)
     throw new UsageError(
       'REPLAY-FORM',
-      `${where}: version must be ${FORM}, not ${describeValue(object['version'])}; another one is read by the version that wrote it`,
+      `${where}: version must be ${FORM}, not ${describeValue(object['version'])}; ${ANOTHER_FORM}`,
     );
   const digest = object['digest'] ?? '';
   if (typeof digest !== 'string' || !/^([0-9a-f]{16})?$/.test(digest))

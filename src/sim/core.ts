@@ -4,9 +4,10 @@ import { type Breach, type Where, whereOfActor } from '../oracle/breach.ts';
 import type { Judge } from '../oracle/judge.ts';
 import { type Violation, violationOf } from '../oracle/verdict.ts';
 import type { Effect, Fields, Input } from '../wire/machine.ts';
-import type { PeerForms } from '../wire/peer-codec.ts';
+import { ABOUT_USUALLY, type PeerForms } from '../wire/peer-codec.ts';
 import { pickDelay, pickPreemption } from './draws.ts';
 import type { Mistake } from './effect-border.ts';
+import { type ActorKeys, actorKeys, labelObjects } from './key-names.ts';
 import { createReadySet, type Happening, type HappeningKind } from './ready-set.ts';
 import { Recorder } from './recorder.ts';
 import type { RunSpec } from './run-spec.ts';
@@ -24,6 +25,8 @@ export class Core {
   /** The connector's own messages. */
   readonly forms: PeerForms;
   readonly actorCount: number;
+  /** By what the draws of actors and of pairs of them are asked. */
+  readonly keys: ActorKeys;
   readonly ready = createReadySet();
   readonly occurrences = createOccurrences();
   readonly recorder: Recorder | null;
@@ -49,6 +52,8 @@ export class Core {
     this.forms = spec.connector.messages ?? NO_FORMS;
     this.actorCount = this.topology.actors.length;
     for (const _ of this.topology.engines) this.#dead.push(false);
+    this.keys = actorKeys(this.topology);
+    for (const name in this.forms) labelObjects(name, this.forms[name]!.about ?? ABOUT_USUALLY);
     this.recorder = spec.record ? new Recorder() : null;
   }
 
@@ -80,12 +85,12 @@ export class Core {
     return happening;
   }
 
-  /** Microseconds by which the adversary holds a happening back. */
-  delay(draw: DrawKind, actor: number, kind: number, object: number): number {
+  /** Microseconds by which the adversary holds a happening back; `who` is one of `keys`. */
+  delay(draw: DrawKind, who: number, kind: number, object: number): number {
     const { profile, replaying, tape } = this.spec;
     if (profile.delays === 0 && !replaying) return 0;
-    const occurrence = this.occurrences.next(draw, actor, kind, object);
-    const held = tape.choose(draw, actor, kind, object, occurrence, this.#pickDelay);
+    const occurrence = this.occurrences.next(draw, who, kind, object);
+    const held = tape.choose(draw, who, kind, object, occurrence, this.#pickDelay);
     if (held > PATIENCE_MICROS) this.judge.disturbed();
     return held;
   }
@@ -94,7 +99,14 @@ export class Core {
   preemption(actor: ActorId, thread: number, activation: number, slice: number): number {
     const { profile, replaying, tape } = this.spec;
     if (profile.preemptions === 0 && !replaying) return 0;
-    return tape.choose(DRAW.preemption, actor, thread, activation, slice, this.#pickPreemption);
+    return tape.choose(
+      DRAW.preemption,
+      this.keys.actors[actor]!,
+      thread,
+      activation,
+      slice,
+      this.#pickPreemption,
+    );
   }
 
   fold(value: number): void {

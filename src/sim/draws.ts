@@ -2,6 +2,7 @@ import { below, finish, mix } from '../base/mix.ts';
 import { layTopology, type Mode, type Shape, type Topology } from '../base/topology.ts';
 import { MESSAGE_FAULTS } from '../faults/message-faults.ts';
 import type { AxisOrder } from '../kv/view.ts';
+import { CLIENTS, CLUSTER, idOfName } from './key-names.ts';
 import type { Scenario } from './scenario.ts';
 import { DRAW, type Tape } from './tape.ts';
 
@@ -64,34 +65,37 @@ export const PLAIN_PROFILE: Profile = {
   preemptions: 0,
 };
 
-const SHAPE = {
-  mode: 0,
-  prefillTp: 1,
-  decodeTp: 2,
-  prefillDp: 3,
-  decodeDp: 4,
-  layers: 5,
-  unequal: 6,
-  order: 7,
-  decodeOrder: 8,
-  lookAhead: 9,
-  queuePairs: 10,
-  depth: 11,
-  requests: 12,
-  notifies: 13,
-  spreads: 14,
-} as const;
-const WORK = { promptTokens: 0, outputTokens: 1, gap: 2, ordinary: 3, family: 4, sharedBlocks: 5 } as const;
+/** Kinds of the draws of shape and of workload: the names are part of the tape format. */
+type ShapeName =
+  | 'mode'
+  | 'prefillTp'
+  | 'decodeTp'
+  | 'prefillDp'
+  | 'decodeDp'
+  | 'layers'
+  | 'unequal'
+  | 'order'
+  | 'decodeOrder'
+  | 'lookAhead'
+  | 'queuePairs'
+  | 'depth'
+  | 'requests'
+  | 'notifies'
+  | 'spreads';
+type WorkName = 'promptTokens' | 'outputTokens' | 'gap' | 'ordinary' | 'family' | 'sharedBlocks';
+
 /** Keys of a profile besides those of message faults. Part of what a seed means: never renumber. */
 const RISK = { delays: 0, strays: 5, crash: 6, nic: 7, preemptions: 8 } as const;
 
 /** An even choice of `count` values, 0 the plain one. */
-function even(tape: Tape, draw: 1 | 2, kind: number, object: number, count: number): number {
+function even(tape: Tape, kind: ShapeName | { work: WorkName; request: number }, count: number): number {
   if (count <= 1) return 0;
-  return Math.min(
-    count - 1,
-    tape.choose(draw, 0, kind, object, 0, (hash) => below(hash, count)),
-  );
+  const pick = (hash: number): number => below(hash, count);
+  const drawn =
+    typeof kind === 'string'
+      ? tape.choose(DRAW.shape, idOfName(CLUSTER), idOfName(kind), 0, 0, pick)
+      : tape.choose(DRAW.workload, idOfName(CLIENTS), idOfName(kind.work), kind.request, 0, pick);
+  return Math.min(count - 1, drawn);
 }
 
 export function drawProfile(scenario: Scenario, seed: number): Profile {
@@ -116,32 +120,32 @@ const FIVE_AXES: readonly AxisOrder[] = ['KBNH', 'KBHN', 'BKNH', 'BKHN', 'BHNK']
 const FOUR_ORDERS = 4;
 
 export function drawSetup(scenario: Scenario, tape: Tape): Setup {
-  const shape = (kind: number, count: number): number => even(tape, DRAW.shape, kind, 0, count);
-  const pick = <T>(kind: number, list: readonly T[]): T => list[shape(kind, list.length)]!;
-  const mode: Mode = scenario.mode === 'both' ? pick(SHAPE.mode, ['write', 'read'] as const) : scenario.mode;
+  const shape = (kind: ShapeName, count: number): number => even(tape, kind, count);
+  const pick = <T>(kind: ShapeName, list: readonly T[]): T => list[shape(kind, list.length)]!;
+  const mode: Mode = scenario.mode === 'both' ? pick('mode', ['write', 'read'] as const) : scenario.mode;
   const clusterShape: Shape = {
     mode,
     prefillInstances: scenario.prefillInstances,
     decodeInstances: scenario.decodeInstances,
-    prefillTp: pick(SHAPE.prefillTp, scenario.prefillTp),
-    decodeTp: pick(SHAPE.decodeTp, scenario.decodeTp),
-    prefillDp: pick(SHAPE.prefillDp, scenario.prefillDp),
-    decodeDp: pick(SHAPE.decodeDp, scenario.decodeDp),
+    prefillTp: pick('prefillTp', scenario.prefillTp),
+    decodeTp: pick('decodeTp', scenario.decodeTp),
+    prefillDp: pick('prefillDp', scenario.prefillDp),
+    decodeDp: pick('decodeDp', scenario.decodeDp),
   };
   // The last choice is the latent cache, which has one head and the same order everywhere.
   const orders = scenario.layouts === 'mixed' ? FIVE_AXES.length + 1 : FOUR_ORDERS;
-  const order = shape(SHAPE.order, orders);
+  const order = shape('order', orders);
   const latent = order === FIVE_AXES.length;
   const prefillOrder: AxisOrder = latent ? 'BN' : FIVE_AXES[order]!;
   const decodeOrder: AxisOrder =
     latent || scenario.layouts === 'equal'
       ? prefillOrder
-      : FIVE_AXES[(order + shape(SHAPE.decodeOrder, FIVE_AXES.length)) % FIVE_AXES.length]!;
-  const layers = pick(SHAPE.layers, scenario.layers);
-  const unequal = scenario.unequalLayers && shape(SHAPE.unequal, 2) === 1;
-  const lookAhead = scenario.lookAhead ? shape(SHAPE.lookAhead, 4) : 0;
-  const queuePairs = 1 + shape(SHAPE.queuePairs, scenario.queuePairsMax);
-  const count = 1 + shape(SHAPE.requests, scenario.requestsMax);
+      : FIVE_AXES[(order + shape('decodeOrder', FIVE_AXES.length)) % FIVE_AXES.length]!;
+  const layers = pick('layers', scenario.layers);
+  const unequal = scenario.unequalLayers && shape('unequal', 2) === 1;
+  const lookAhead = scenario.lookAhead ? shape('lookAhead', 4) : 0;
+  const queuePairs = 1 + shape('queuePairs', scenario.queuePairsMax);
+  const count = 1 + shape('requests', scenario.requestsMax);
   return {
     topology: layTopology(clusterShape),
     mode,
@@ -153,9 +157,9 @@ export function drawSetup(scenario: Scenario, tape: Tape): Setup {
     prefillLookAhead: lookAhead & 1 ? 3 : 0,
     decodeLookAhead: lookAhead & 2 ? 3 : 0,
     queuePairs,
-    spreads: queuePairs > 1 && shape(SHAPE.spreads, 2) === 1,
-    sendQueueDepth: pick(SHAPE.depth, scenario.sendQueueDepths),
-    notifies: scenario.notifications && shape(SHAPE.notifies, 8) === 1,
+    spreads: queuePairs > 1 && shape('spreads', 2) === 1,
+    sendQueueDepth: pick('depth', scenario.sendQueueDepths),
+    notifies: scenario.notifications && shape('notifies', 8) === 1,
     requests: drawRequests(scenario, tape, count),
   };
 }
@@ -167,16 +171,16 @@ function drawRequests(scenario: Scenario, tape: Tape, count: number): RequestSet
   const requests: RequestSetup[] = [];
   let arriveMicros = 0;
   for (let request = 0; request < count; request++) {
-    const work = (kind: number, values: number): number => even(tape, DRAW.workload, kind, request, values);
-    arriveMicros += ARRIVAL_GAPS_MICROS[work(WORK.gap, ARRIVAL_GAPS_MICROS.length)]!;
+    const work = (kind: WorkName, values: number): number => even(tape, { work: kind, request }, values);
+    arriveMicros += ARRIVAL_GAPS_MICROS[work('gap', ARRIVAL_GAPS_MICROS.length)]!;
     // The plain request has five tokens: two blocks, the second one partly filled.
     const promptTokens =
-      1 + ((4 + work(WORK.promptTokens, scenario.promptTokensMax)) % scenario.promptTokensMax);
-    const outputTokens = 1 + work(WORK.outputTokens, scenario.outputTokensMax);
-    const kind = scenario.ordinaryRequests ? work(WORK.ordinary, 8) : 0;
+      1 + ((4 + work('promptTokens', scenario.promptTokensMax)) % scenario.promptTokensMax);
+    const outputTokens = 1 + work('outputTokens', scenario.outputTokensMax);
+    const kind = scenario.ordinaryRequests ? work('ordinary', 8) : 0;
     const ordinary = kind === 1 ? 'prefill' : kind === 2 ? 'decode' : 'no';
-    const family = scenario.sharedPrefixes ? work(WORK.family, 3) : 0;
-    const sharedTokens = family === 0 ? 0 : scenario.blockTokens * (1 + work(WORK.sharedBlocks, 3));
+    const family = scenario.sharedPrefixes ? work('family', 3) : 0;
+    const sharedTokens = family === 0 ? 0 : scenario.blockTokens * (1 + work('sharedBlocks', 3));
     const abortMicros = scenario.hazards.aborts ? drawAbort(tape, request) : 0;
     requests.push({
       request,
@@ -194,7 +198,7 @@ function drawRequests(scenario: Scenario, tape: Tape, count: number): RequestSet
 
 /** A quarter of all requests; soon after arrival more often than late. */
 function drawAbort(tape: Tape, request: number): number {
-  return tape.choose(DRAW.abort, 0, 0, request, 0, (hash) => {
+  return tape.choose(DRAW.abort, idOfName(CLIENTS), 0, request, 0, (hash) => {
     if ((hash & 3) !== 0) return 0;
     const range = [40, 150, 400, 1000][(hash >>> 2) & 3]!;
     return 1 + below(finish(hash), range);

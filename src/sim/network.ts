@@ -1,8 +1,9 @@
-import { below, finish, mix } from '../base/mix.ts';
+import { below, finish } from '../base/mix.ts';
 import type { ActorId, Topology } from '../base/topology.ts';
 import type { Message, PeerMessage } from '../wire/messages.ts';
 import { aboutOf, type PeerForms } from '../wire/peer-codec.ts';
 import type { Profile } from './draws.ts';
+import { idOfName, labelObjects } from './key-names.ts';
 
 /** Base latencies of the three kinds of path, in microseconds. */
 export interface NetworkProfile {
@@ -28,42 +29,23 @@ export function pathOf(topology: Topology, from: ActorId, to: ActorId): Path {
   return source === target ? 'local' : 'peer';
 }
 
-/** Numbers of the message kinds that are not a connector's own. */
-export const KIND_NUMBERS: { readonly [K in Exclude<Message, PeerMessage>['kind']]: number } = {
-  generate: 0,
-  answer: 1,
-  abort: 2,
-  engineDown: 3,
-  runStep: 4,
-  stepDone: 5,
-  report: 6,
-  bytes: 15,
+/** Messages that are not a connector's own, and what their objects are: see objectOf. */
+export const MESSAGE_KINDS: { readonly [K in Exclude<Message, PeerMessage>['kind']]: string } = {
+  generate: 'request',
+  answer: 'request',
+  abort: 'request',
+  engineDown: 'engine',
+  runStep: 'step',
+  stepDone: 'step',
+  report: 'request',
+  bytes: 'bytes',
 };
 
-/** Where the kinds of a connector that describes them begin, and those of one that does not. */
-const [FIRST_OF_FORMS, FIRST_OF_NAMES] = [7, 0x10000];
+for (const [kind, about] of Object.entries(MESSAGE_KINDS)) labelObjects(kind, about);
 
-export function kindNumber(message: Message, forms: PeerForms): number {
-  if (message.kind !== 'peer') return KIND_NUMBERS[message.kind];
-  const row = rowOf(forms, message.name);
-  return row >= 0 ? FIRST_OF_FORMS + row : FIRST_OF_NAMES + (hashOf(message.name) & 0xffff);
-}
-
-/** Its place among a connector's own messages, without a list of their names for each message; -1 for none of them. */
-function rowOf(forms: PeerForms, name: string): number {
-  if (!Object.hasOwn(forms, name)) return -1;
-  let row = 0;
-  for (const known in forms) {
-    if (known === name) return row;
-    row++;
-  }
-  return -1;
-}
-
-function hashOf(name: string): number {
-  let hash = 0;
-  for (let at = 0; at < name.length; at++) hash = mix(hash, name.charCodeAt(at));
-  return finish(hash);
+/** The kind of a message in the keys of draws: the number of its name. */
+export function kindOf(message: Message): number {
+  return idOfName(message.kind === 'peer' ? message.name : message.kind);
 }
 
 /** What a message is about: a transfer, a request, a step. */

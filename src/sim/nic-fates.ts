@@ -4,7 +4,7 @@ import { effectsNamed, type NicEffect, nicEffectOf } from '../faults/nic-faults.
 import type { Notification } from '../io/engine/host.ts';
 import type { PostedBatch } from '../wire/machine.ts';
 import type { Core } from './core.ts';
-import { SEND_KIND } from './nic-flights.ts';
+import { sendKind } from './nic-flights.ts';
 import { DRAW } from './tape.ts';
 
 /** What is posted: a layer or a SEND, and its transfer. */
@@ -19,21 +19,22 @@ export function keyOfPost({ layer, transfer }: PostedBatch): PostKey {
 }
 
 export function keyOfSend({ qpIndex, id }: Notification): PostKey {
-  return { kind: SEND_KIND + qpIndex, object: id, isSend: true };
+  return { kind: sendKind(qpIndex), object: id, isSend: true };
 }
 
 /** Draws what the NIC does to one post. */
 export function drawEffect(core: Core, actor: ActorId, { kind, object, isSend }: PostKey): NicEffect | null {
   const { tape, profile, replaying, nicFaults } = core.spec;
   if (!replaying && profile.nic === 0) return null;
-  const occurrence = core.occurrences.next(DRAW.nicFate, actor, kind, object);
+  const who = core.keys.actors[actor]!;
+  const occurrence = core.occurrences.next(DRAW.nicFate, who, kind, object);
   const pick = (hash: number): number => {
     if (below(hash, 64 >> profile.nic) !== 0 || nicFaults.length === 0) return 0;
     const effects = effectsNamed(nicFaults[below(finish(hash), nicFaults.length)]!);
     return effects.length === 0 ? 0 : effects[below(finish(hash ^ 0xfa7e), effects.length)]!.value;
   };
   // A tape may hold any number, and a seed may draw a fault that this kind of post does not know.
-  const effect = nicEffectOf(tape.choose(DRAW.nicFate, actor, kind, object, occurrence, pick), isSend);
+  const effect = nicEffectOf(tape.choose(DRAW.nicFate, who, kind, object, occurrence, pick), isSend);
   if (effect !== null) core.judge.disturbed();
   return effect;
 }
@@ -45,7 +46,7 @@ export function drawSlowness(core: Core, actor: ActorId): number {
   const { tape, profile, replaying, nicFaults } = core.spec;
   if (!replaying && (profile.nic === 0 || !nicFaults.includes('slow'))) return 1;
   const pick = (hash: number): number => (below(hash, 4) === 0 ? 1 + below(finish(hash), SLOW_MOST) : 0);
-  const extra = Math.min(tape.choose(DRAW.slowNic, actor, 0, 0, 0, pick), SLOW_MOST);
+  const extra = Math.min(tape.choose(DRAW.slowNic, core.keys.actors[actor]!, 0, 0, 0, pick), SLOW_MOST);
   if (extra > 0) core.judge.disturbed();
   return 1 + extra;
 }

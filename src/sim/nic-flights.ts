@@ -2,6 +2,7 @@ import type { ActorId } from '../base/topology.ts';
 import type { NicEffect } from '../faults/nic-faults.ts';
 import type { Notification, PostedChain, WorkCompletion } from '../io/engine/host.ts';
 import { queuePairOf, type SimQueuePair, type VerbsSim } from '../io/verbs-sim.ts';
+import { idOfName } from './key-names.ts';
 import type { OpenBatch } from './nic-batches.ts';
 
 /** Work under way on the NICs, and what their engines are told: data, for whoever acts on it or writes it down. */
@@ -38,8 +39,13 @@ export interface Lanes {
   readonly byQpn: (Lane | undefined)[];
 }
 
-/** Where a layer's number would stand in the key of a SEND's draws. */
-export const SEND_KIND = 1_000;
+/** Kinds of posts and entries that are of no layer: writes that give slots back, what a completion queue tells besides. */
+export const [CREDIT, ENTRY] = ['credit', 'entry'];
+
+/** A notification on one of an engine's queue pairs. */
+export function sendKind(qpIndex: number): number {
+  return idOfName(`send${qpIndex}`);
+}
 
 /** What a rank's engine is told, as an entry of the ready set. */
 export type NicEvent =

@@ -2,7 +2,8 @@ import { mix } from '../base/mix.ts';
 import { landHead } from '../io/verbs-land.ts';
 import type { Posted, VerbsSim } from '../io/verbs-sim.ts';
 import type { Core } from './core.ts';
-import { type Flight, type Lane, SEND_KIND } from './nic-flights.ts';
+import { idOfName } from './key-names.ts';
+import { CREDIT, type Flight, type Lane, sendKind } from './nic-flights.ts';
 import { HAPPENING } from './ready-set.ts';
 import { DRAW } from './tape.ts';
 
@@ -15,7 +16,7 @@ export function launch(core: Core, flight: Flight, { landAt }: Posted): void {
   const { lane } = flight;
   lane.flights.push(flight);
   const { kind, object } = keyOf(flight);
-  const held = core.delay(DRAW.landDelay, lane.initiator, kind, object);
+  const held = core.delay(DRAW.landDelay, core.keys.actors[lane.initiator]!, kind, object);
   lane.lastLandAt = Math.max(Math.ceil(landAt / 1000) + held, lane.lastLandAt);
   push(core, flight, lane.lastLandAt, held);
 }
@@ -26,9 +27,9 @@ function push(core: Core, flight: Flight, at: number, held: number): void {
 
 /** What the draws of a flight are about. */
 export function keyOf({ open, message }: Flight): { readonly kind: number; readonly object: number } {
-  if (message !== null) return { kind: SEND_KIND + message.qpIndex, object: message.id };
+  if (message !== null) return { kind: sendKind(message.qpIndex), object: message.id };
   return open === null
-    ? { kind: SEND_KIND, object: 0 }
+    ? { kind: idOfName(CREDIT), object: 0 }
     : { kind: open.batch.layer, object: open.batch.transfer };
 }
 

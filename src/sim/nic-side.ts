@@ -21,6 +21,7 @@ import type { CacheMap } from '../oracle/cache-map.ts';
 import { IMPOSSIBLE } from '../oracle/invariants/i12-possible-request.ts';
 import type { Effect, PostedBatch } from '../wire/machine.ts';
 import type { Core } from './core.ts';
+import { idOfName } from './key-names.ts';
 import { entriesOf, type OpenBatch, openBatch } from './nic-batches.ts';
 import { findPending, type Queues } from './nic-danger.ts';
 import {
@@ -37,11 +38,11 @@ import { drawEffect, drawSlowness, keyOfPost, keyOfSend } from './nic-fates.ts';
 import {
   addLane,
   createLane,
+  ENTRY,
   type Flight,
   type Lane,
   type Lanes,
   type NicEvent,
-  SEND_KIND,
   takeLane,
 } from './nic-flights.ts';
 import { cancelLane, land, landOwed, launch } from './nic-lanes.ts';
@@ -376,10 +377,10 @@ export class NicSide {
     const core = this.#core;
     if (core.isDead(actor)) return;
     const open = event.kind === 'overflow' ? null : event.open;
-    const kind = open === null ? SEND_KIND : open.batch.layer;
+    const kind = open === null ? idOfName(ENTRY) : open.batch.layer;
     const other = event.kind === 'entry' ? event.completion.qpn : 0;
     const object = open === null ? other : open.batch.transfer;
-    const held = core.delay(DRAW.completeDelay, actor, kind, object);
+    const held = core.delay(DRAW.completeDelay, core.keys.actors[actor]!, kind, object);
     let at = core.now + SEEN_MICROS + held;
     if (event.kind === 'entry') {
       const { qpn } = event.completion;

@@ -3,7 +3,7 @@ import type { ActorId } from '../base/topology.ts';
 import { type MessageFault, messageFaultOf } from '../faults/message-faults.ts';
 import type { Message } from '../wire/messages.ts';
 import type { Core } from './core.ts';
-import { kindNumber, MICROS_OF, objectOf, pathOf, pickMessageFault } from './network.ts';
+import { kindOf, MICROS_OF, objectOf, pathOf, pickMessageFault } from './network.ts';
 import { HAPPENING } from './ready-set.ts';
 import { DRAW } from './tape.ts';
 
@@ -26,15 +26,16 @@ export class PostOffice {
     const core = this.#core;
     const path = pathOf(core.topology, from, to);
     const pair = from * core.actorCount + to;
-    const { forms } = core;
-    const kind = kindNumber(message, forms);
+    const { forms, keys } = core;
+    const who = keys.pairs[pair]!;
+    const kind = kindOf(message);
     const object = objectOf(message, forms);
-    const about = mix(pair * 16 + kind, object);
+    const about = mix(mix(kind, pair), object);
     core.fold(about);
     core.judge.sent(from, to, message);
-    const fault = path === 'peer' ? this.#drawFault(pair, kind, object) : null;
+    const fault = path === 'peer' ? this.#drawFault(who, kind, object) : null;
     const base = core.spec.network[MICROS_OF[path]];
-    const held = core.delay(DRAW.deliverDelay, pair, kind, object);
+    const held = core.delay(DRAW.deliverDelay, who, kind, object);
     let at = core.now + base + held;
     const copies = fault?.copies ?? 1;
     if (copies === 0) {
@@ -52,11 +53,11 @@ export class PostOffice {
     }
   }
 
-  #drawFault(pair: number, kind: number, object: number): MessageFault | null {
+  #drawFault(who: number, kind: number, object: number): MessageFault | null {
     const { profile, replaying, tape } = this.#core.spec;
     if (!replaying && !profile.harmsMessages) return null;
-    const occurrence = this.#core.occurrences.next(DRAW.fate, pair, kind, object);
-    const fault = messageFaultOf(tape.choose(DRAW.fate, pair, kind, object, occurrence, this.#pickFault));
+    const occurrence = this.#core.occurrences.next(DRAW.fate, who, kind, object);
+    const fault = messageFaultOf(tape.choose(DRAW.fate, who, kind, object, occurrence, this.#pickFault));
     if (fault !== null) this.#core.judge.disturbed();
     return fault;
   }

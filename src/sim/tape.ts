@@ -1,5 +1,6 @@
 import { UsageError } from '../base/failure.ts';
 import { finish, mix } from '../base/mix.ts';
+import { idOfName, idOfWord, nameOfId, objectLetter } from './key-names.ts';
 
 /**
  * Every choice of the world is a draw: a value for a key made of what the choice is about. Value 0 is always the plain
@@ -7,7 +8,7 @@ import { finish, mix } from '../base/mix.ts';
  * tape lists only what differs from it.
  */
 
-/** What a draw decides. The numbers are part of the tape format: add at the end, never renumber. */
+/** What a draw decides. The names are part of the tape format, the numbers of what a seed means: never renumber. */
 export const DRAW = {
   /** Which faults and delays this schedule has at all. */
   profile: 0,
@@ -49,21 +50,25 @@ export const DRAW_NAMES = Object.fromEntries(Object.entries(DRAW).map(([name, ki
 
 export interface TapeEntry {
   readonly draw: DrawKind;
-  /** Actor or pair of actors. */
-  readonly actor: number;
-  /** Kind of the thing: message kind, timer, thread, layer. */
-  readonly kind: number;
-  /** Transfer, request, step or peer. */
+  /** Who: an actor (`P0.r1`), one and another (`P0.r1>D0.r0`), the cluster, or its clients. */
+  readonly who: string;
+  /** Kind of the thing: the name of a message, or the number of a timer, a thread, a layer. */
+  readonly kind: string;
+  /** Transfer, request, step or whatever else the thing is about. */
   readonly object: number;
-  /** How many with the same three came before. */
+  /** How many with the same four came before. */
   readonly occurrence: number;
   readonly value: number;
 }
 
+/**
+ * Who and kind are numbers of names (key-names.ts), or plain numbers below 2^32; an object is a whole number. All of each
+ * counts.
+ */
 export interface Tape {
   choose(
     draw: DrawKind,
-    actor: number,
+    who: number,
     kind: number,
     object: number,
     occurrence: number,
@@ -73,39 +78,64 @@ export interface Tape {
   readonly recorded: readonly TapeEntry[];
 }
 
+const WORD = 0x1_0000_0000;
+
+/** Folds in a whole number up to 2^53; what is below 2^32 as {@link mix} does. */
+function fold(hash: number, value: number): number {
+  return value < WORD ? mix(hash, value) : mix(mix(hash, value), value / WORD);
+}
+
+function hashOf(root: number, draw: number, who: number, kind: number, object: number): number {
+  return fold(fold(fold(mix(root, draw), who), kind), object);
+}
+
 /** Draws from a counter-based generator over (seed, key). */
 export function seededTape(seed: number, record: boolean): Tape {
   const recorded: TapeEntry[] = [];
   return {
     recorded,
-    choose(draw, actor, kind, object, occurrence, pick) {
-      const value = pick(finish(mix(mix(mix(mix(mix(seed, draw), actor), kind), object), occurrence)));
-      if (record && value !== 0) recorded.push({ draw, actor, kind, object, occurrence, value });
+    choose(draw, who, kind, object, occurrence, pick) {
+      const value = pick(finish(fold(hashOf(seed, draw, who, kind, object), occurrence)));
+      if (record && value !== 0)
+        recorded.push({ draw, who: nameOfId(who), kind: nameOfId(kind), object, occurrence, value });
       return value;
     },
   };
 }
 
-function nameOf(draw: number, actor: number, kind: number, object: number, occurrence: number): string {
-  return `${draw}.${actor}.${kind}.${object}.${occurrence}`;
+/** An entry with the numbers that a run asks by. */
+interface Numbered {
+  readonly entry: TapeEntry;
+  readonly who: number;
+  readonly kind: number;
 }
 
 /** Draws from a list; everything that is not listed is plain. Remembers which entries were asked for. */
 export function replayTape(entries: readonly TapeEntry[]): Tape {
-  const values = new Map(
-    entries.map((entry) => [
-      nameOf(entry.draw, entry.actor, entry.kind, entry.object, entry.occurrence),
-      entry,
-    ]),
-  );
+  const byHash = new Map<number, Numbered[]>();
+  for (const entry of entries) {
+    const numbered = { entry, who: idOfName(entry.who), kind: idOfWord(entry.kind) };
+    const hash = fold(hashOf(0, entry.draw, numbered.who, numbered.kind, entry.object), entry.occurrence);
+    const others = byHash.get(hash);
+    if (others === undefined) byHash.set(hash, [numbered]);
+    else others.unshift(numbered);
+  }
   const recorded: TapeEntry[] = [];
   return {
     recorded,
-    choose(draw, actor, kind, object, occurrence) {
-      const entry = values.get(nameOf(draw, actor, kind, object, occurrence));
-      if (entry === undefined || entry.value === 0) return 0;
-      recorded.push(entry);
-      return entry.value;
+    choose(draw, who, kind, object, occurrence) {
+      const alike = byHash.get(fold(hashOf(0, draw, who, kind, object), occurrence));
+      const found = alike?.find(
+        (one) =>
+          one.who === who &&
+          one.kind === kind &&
+          one.entry.draw === draw &&
+          one.entry.object === object &&
+          one.entry.occurrence === occurrence,
+      );
+      if (found === undefined || found.entry.value === 0) return 0;
+      recorded.push(found.entry);
+      return found.entry.value;
     },
   };
 }
@@ -114,87 +144,92 @@ export function replayTape(entries: readonly TapeEntry[]): Tape {
 export const DELAY_MICROS_MAX = 3_600_000_000;
 export const TAPE_ENTRIES_MAX = 100_000;
 
-/** Checks a tape that came from outside: rows of six integers. `where` names the file or line in the error. */
-export function readTape(rows: unknown, where: string): TapeEntry[] {
-  if (!Array.isArray(rows))
-    throw new UsageError('TAPE-FORM', `${where}: the tape must be a list of rows of six integers`);
-  if (rows.length > TAPE_ENTRIES_MAX)
-    throw new UsageError('TAPE-FORM', `${where}: ${rows.length} rows, at most ${TAPE_ENTRIES_MAX} are read`);
-  return rows.map((row: unknown, index) => {
-    const fine =
-      Array.isArray(row) &&
-      row.length === 6 &&
-      row.every((value) => Number.isSafeInteger(value) && value >= 0 && value <= DELAY_MICROS_MAX);
-    if (!fine)
-      throw new UsageError(
-        'TAPE-FORM',
-        `${where}: row ${index} must be six integers from 0 to ${DELAY_MICROS_MAX}`,
-      );
-    const [draw, actor, kind, object, occurrence, value] = row as [
-      number,
-      number,
-      number,
-      number,
-      number,
-      number,
-    ];
-    if (DRAW_NAMES[draw] === undefined)
-      throw new UsageError(
-        'TAPE-FORM',
-        `${where}: row ${index} begins with ${draw}, which is no kind of draw`,
-      );
-    return { draw: draw as DrawKind, actor, kind, object, occurrence, value };
-  });
+/** The key as a text: `P0.r1>D0.r0/fate.grant/t3/0`. The letter says what the object is, for a reader; it counts for nothing. */
+export function keyText({ draw, who, kind, object, occurrence }: TapeEntry): string {
+  return `${who}/${DRAW_NAMES[draw]}.${kind}/${objectLetter(DRAW_NAMES[draw]!, kind)}${object}/${occurrence}`;
 }
 
-export function tapeRows(entries: readonly TapeEntry[]): number[][] {
-  return entries.map((entry) => [
-    entry.draw,
-    entry.actor,
-    entry.kind,
-    entry.object,
-    entry.occurrence,
-    entry.value,
-  ]);
+const KEY = /^([^/\s]{1,100})\/([a-zA-Z]{1,20})\.([\w.-]{1,40})\/[a-z]?(\d{1,16})\/(\d{1,9})$/;
+
+const DRAWS_BY_NAME: ReadonlyMap<string, DrawKind> = new Map(Object.entries(DRAW));
+
+/** Checks a tape that came from outside: rows of a key and a value. `where` names the file or line in the error. */
+export function readTape(rows: unknown, where: string): TapeEntry[] {
+  if (!Array.isArray(rows))
+    throw new UsageError('TAPE-FORM', `${where}: the tape must be a list of rows [key, value]`);
+  if (rows.length > TAPE_ENTRIES_MAX)
+    throw new UsageError('TAPE-FORM', `${where}: ${rows.length} rows, at most ${TAPE_ENTRIES_MAX} are read`);
+  return rows.map((row: unknown, index) => readRow(row, `${where}: row ${index}`));
+}
+
+function readRow(row: unknown, where: string): TapeEntry {
+  if (!Array.isArray(row) || row.length !== 2 || typeof row[0] !== 'string')
+    throw new UsageError(
+      'TAPE-FORM',
+      `${where} must be [key, value], such as ["P0.r0>D0.r0/fate.grant/t1/0", 1]`,
+    );
+  const [text, value] = row as [string, unknown];
+  if (!Number.isSafeInteger(value) || (value as number) < 0 || (value as number) > DELAY_MICROS_MAX)
+    throw new UsageError('TAPE-FORM', `${where}: its value must be an integer from 0 to ${DELAY_MICROS_MAX}`);
+  const [, who = '', name = '', kind = '', object = '', occurrence = ''] = KEY.exec(text) ?? [];
+  const draw = DRAWS_BY_NAME.get(name);
+  if (draw === undefined || !Number.isSafeInteger(Number(object)))
+    throw new UsageError(
+      'TAPE-FORM',
+      `${where}: its key must be who/draw.kind/object/occurrence, such as P0.r0>D0.r0/fate.grant/t1/0, with one of the draws ${[...DRAWS_BY_NAME.keys()].join(', ')}`,
+    );
+  return { draw, who, kind, object: Number(object), occurrence: Number(occurrence), value: value as number };
+}
+
+export function tapeRows(entries: readonly TapeEntry[]): [string, number][] {
+  return entries.map((entry) => [keyText(entry), entry.value]);
 }
 
 /** Counts equal keys within one run: `occurrence` of a key is how often it was asked for before. */
 export interface Occurrences {
-  next(draw: number, actor: number, kind: number, object: number): number;
+  next(draw: number, who: number, kind: number, object: number): number;
 }
+
+/** Where the two lanes of a key's hash begin: 64 bits, so that no two keys of a run share a count. */
+const [LOW_ROOT, HIGH_ROOT] = [0, 0x68696768];
 
 export function createOccurrences(): Occurrences {
   let size = 512;
-  let hashes = new Uint32Array(size);
+  let lows = new Uint32Array(size);
+  let highs = new Uint32Array(size);
   let counts = new Uint32Array(size);
   let used = 0;
-  const slotOf = (hash: number): number => {
-    let slot = hash & (size - 1);
-    while (counts[slot] !== 0 && hashes[slot] !== hash) slot = (slot + 1) & (size - 1);
+  const slotOf = (low: number, high: number): number => {
+    let slot = low & (size - 1);
+    while (counts[slot] !== 0 && (lows[slot] !== low || highs[slot] !== high)) slot = (slot + 1) & (size - 1);
     return slot;
   };
   const grow = (): void => {
-    const [oldHashes, oldCounts] = [hashes, counts];
+    const [oldLows, oldHighs, oldCounts] = [lows, highs, counts];
     size *= 2;
-    hashes = new Uint32Array(size);
+    lows = new Uint32Array(size);
+    highs = new Uint32Array(size);
     counts = new Uint32Array(size);
-    oldHashes.forEach((hash, index) => {
+    oldLows.forEach((low, index) => {
       if (oldCounts[index] === 0) return;
-      const slot = slotOf(hash);
-      hashes[slot] = hash;
+      const slot = slotOf(low, oldHighs[index]!);
+      lows[slot] = low;
+      highs[slot] = oldHighs[index]!;
       counts[slot] = oldCounts[index]!;
     });
   };
   return {
-    next(draw, actor, kind, object) {
+    next(draw, who, kind, object) {
       // The draw is folded in by itself: mixed straight with the actor, two draws of two actors would share a count.
-      const hash = finish(mix(mix(mix(mix(0, draw + 1), actor), kind), object));
-      let slot = slotOf(hash);
+      const low = finish(hashOf(LOW_ROOT, draw + 1, who, kind, object));
+      const high = finish(hashOf(HIGH_ROOT, draw + 1, who, kind, object));
+      let slot = slotOf(low, high);
       if (counts[slot] === 0 && ++used * 2 > size) {
         grow();
-        slot = slotOf(hash);
+        slot = slotOf(low, high);
       }
-      hashes[slot] = hash;
+      lows[slot] = low;
+      highs[slot] = high;
       return counts[slot]!++;
     },
   };

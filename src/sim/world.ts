@@ -18,7 +18,7 @@ import { GuestFault, type GuestHost } from './guest.ts';
 import { guardConnector } from './guest-connector.ts';
 import { guardPolicy } from './guest-policy.ts';
 import { resetMemory } from './memory.ts';
-import { kindNumber } from './network.ts';
+import { kindOf } from './network.ts';
 import { findDanger } from './nic-danger.ts';
 import type { Flight, NicEvent } from './nic-flights.ts';
 import { NicSide } from './nic-side.ts';
@@ -215,18 +215,20 @@ class World {
 
   /** Ranks die somewhere in the time that requests are under way; one in a run on average. */
   #scheduleCrashes(): void {
+    const { keys } = this.#core;
     const { tape, profile, replaying } = this.#core.spec;
     if (!replaying && !profile.crash) return;
     const ranks = this.#core.topology.actors.filter(({ tpRank }) => tpRank >= 0);
     const pick = (hash: number): number =>
       below(hash, ranks.length) === 0 ? 1 + below(finish(hash), 2500) : 0;
     for (const { actor } of ranks) {
-      const at = tape.choose(DRAW.crash, actor, 0, 0, 0, pick);
+      const at = tape.choose(DRAW.crash, keys.actors[actor]!, 0, 0, 0, pick);
       if (at > 0) this.#core.push(HAPPENING.crash, actor, at, actor, 0, null, null);
     }
   }
 
   #scheduleStrays(): void {
+    const { keys } = this.#core;
     const { tape, profile, replaying, strayKinds } = this.#core.spec;
     if (strayKinds === 0 || (!replaying && profile.strays === 0)) return;
     const pick = (hash: number): number =>
@@ -234,7 +236,7 @@ class World {
     for (const { actor, tpRank } of this.#core.topology.actors) {
       if (tpRank < 0) continue;
       for (let kind = 0; kind < strayKinds; kind++) {
-        const at = tape.choose(DRAW.stray, actor, kind, 0, 0, pick);
+        const at = tape.choose(DRAW.stray, keys.actors[actor]!, kind, 0, 0, pick);
         if (at === 0) continue;
         const input: Input = { kind: 'message', from: actor, message: strayBytes(kind) };
         this.#core.push(HAPPENING.stray, actor, at, kind, 0, input, null);
@@ -325,7 +327,10 @@ class World {
     const core = this.#core;
     const key = timerKey({ timer, object });
     this.#stop(actor, key);
-    const late = Math.min(latest - earliest, core.delay(DRAW.timerDelay, actor, timer, object));
+    const late = Math.min(
+      latest - earliest,
+      core.delay(DRAW.timerDelay, core.keys.actors[actor]!, timer, object),
+    );
     const at = Math.max(core.now, earliest) + late;
     this.#timers[actor]!.set(
       key,
@@ -342,7 +347,7 @@ class World {
 
   #turn(actor: ActorId, thread: number, delayMicros: number): void {
     const core = this.#core;
-    const held = core.delay(DRAW.turnDelay, actor, thread, 0);
+    const held = core.delay(DRAW.turnDelay, core.keys.actors[actor]!, thread, 0);
     core.push(
       HAPPENING.turn,
       actor,
@@ -362,7 +367,7 @@ class World {
     if (++this.#joined[engine]! < ranks.length) return;
     this.#joined[engine] = 0;
     for (const rank of ranks) {
-      const held = core.delay(DRAW.turnDelay, rank, 0, 0);
+      const held = core.delay(DRAW.turnDelay, core.keys.actors[rank]!, 0, 0);
       core.push(
         HAPPENING.joined,
         rank,
@@ -387,8 +392,8 @@ class World {
     const message = { kind: 'engineDown', engine } as const;
     const held = core.delay(
       DRAW.deliverDelay,
-      scheduler * core.actorCount,
-      kindNumber(message, core.forms),
+      core.keys.pairs[scheduler * core.actorCount + PROXY]!,
+      kindOf(message),
       engine,
     );
     const at = core.now + core.spec.network.httpMicros + held;

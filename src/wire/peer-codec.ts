@@ -27,9 +27,9 @@ export interface PeerForm {
 export type PeerForms = { readonly [name: string]: PeerForm };
 
 const [FORMS_MAX, WORDS_CHARACTERS_MAX] = [64, 200];
-const NAME = /^[\w.-]{1,40}$/;
+const NAME = /^[A-Za-z_][\w.-]{0,39}$/;
 
-/** A name that a connector may give a message: letters, digits, `_`, `-` and `.`, at most 40. */
+/** A name that a connector may give a message: letters, digits, `_`, `-` and `.`, at most 40, no digit first. */
 export function isMessageName(name: unknown): name is string {
   return typeof name === 'string' && NAME.test(name);
 }
@@ -139,9 +139,12 @@ export function oddityOf(value: unknown, forms: PeerForms): string {
 
 const NOT_A_MESSAGE = 'not a message of this protocol';
 
+/** The field that says it where a form names none. */
+export const ABOUT_USUALLY = 'transfer';
+
 /** What a message is about, as a number for the key of a draw; 0 when it does not say. */
 export function aboutOf(message: PeerMessage, forms: PeerForms): number {
   const form = Object.hasOwn(forms, message.name) ? forms[message.name] : undefined;
-  const about = message[form?.about ?? 'transfer'];
+  const about = message[form?.about ?? ABOUT_USUALLY];
   return isIndex(about) ? about : 0;
 }

@@ -84,7 +84,7 @@ const CANARIES: readonly Canary[] = [
         pass(effect);
     }),
     found: ['I2', 'I3', 'I9'],
-    seedsMax: 500,
+    seedsMax: 2000,
   },
   {
     bug: 'a lease has no end',

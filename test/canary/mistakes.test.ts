@@ -83,7 +83,7 @@ describe('a batch that cannot be posted is the mistake of its poster:', () => {
     const violation = firstViolation(connector, PAIRS, 10)!;
     expect(violation).toMatchObject({ invariant: 'I12', site: 'effect', machine: 'rank', part: 'post' });
     expect([breach].flat()).toContain(violation.breach);
-    expect(violation.ids).toMatchObject({ actor: expect.any(Number), effect: 'post' });
+    expect(violation.ids).toMatchObject({ actor: expect.any(Number) });
   });
 });
 
@@ -136,9 +136,10 @@ const BEYOND: readonly (readonly [string, (batch: PostedBatch, env: WorkerEnv) =
   [
     'one slot past the grant',
     (batch, { views }) => lastRun(batch, views[batch.layer]!.parts[0]!.bytes),
-    ['slots', 'blocks'],
+    // Past the last slot of a block lies, in some layouts, a block that the batch does not name.
+    ['slots', 'blocks', 'post'],
   ],
-  ['one byte past the grant', (batch) => lastRun(batch, 1), ['slots', 'blocks']],
+  ['one byte past the grant', (batch) => lastRun(batch, 1), ['slots', 'blocks', 'post']],
   [
     'one more block than it names',
     (batch) =>

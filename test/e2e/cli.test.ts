@@ -117,7 +117,7 @@ describe('check', () => {
     const timeline = out.split('\n').filter((line) => /^ +\d+ +\d+us /.test(line));
     expect(timeline.length).toBeGreaterThan(0);
     expect(timeline.length).toBeLessThanOrEqual(25);
-    expect(out).toMatch(/FAIL I7 replay: npx moriarty replay mor1\.[\w-]+/);
+    expect(out).toMatch(/FAIL I7 replay: npx moriarty replay mor2\.[\w-]+/);
   });
 
   test('--time runs for about that long and stops by itself', async () => {
@@ -190,18 +190,18 @@ describe('what is wrong with an input is said in one line, with its place, and e
       /d\.jsonl:2: timestamp 0 is before/,
     ],
     ['an empty trace', () => ['trace', file('e.jsonl', '\n')], /TRACE-EMPTY/],
-    ['a damaged replay line', () => ['replay', 'mor1.%%%'], /REPLAY-LINE/],
-    ['a replay line cut short', () => ['replay', 'mor1.eyJ2ZXJzaW9uIjoxLCJzY2Vu'], /REPLAY-LINE: .*cut off/],
+    ['a damaged replay line', () => ['replay', 'mor2.%%%'], /REPLAY-LINE/],
+    ['a replay line cut short', () => ['replay', 'mor2.eyJ2ZXJzaW9uIjoyLCJzY2Vu'], /REPLAY-LINE: .*cut off/],
     ['a device', () => ['check', '/dev/zero'], /FILE: \/dev\/zero: .*a device/],
     ['a device for a model', () => ['plan', '--model', '/dev/zero'], /FILE: \/dev\/zero: .*a device/],
     [
       'a replay file of another version',
       () => ['replay', file('f.json', '{"version":7}')],
-      /REPLAY-FORM: .*f\.json: version must be 1/,
+      /REPLAY-FORM: .*f\.json: version must be 2/,
     ],
     [
       'a tape row that is no row',
-      () => ['replay', file('g.json', '{"version":1,"scenario":"shipped-mix","tape":[[1,2]]}')],
+      () => ['replay', file('g.json', '{"version":2,"scenario":"shipped-mix","tape":[[1,2]]}')],
       /g\.json: tape: row 0/,
     ],
     [
@@ -248,7 +248,7 @@ test('every command explains itself', async () => {
 test('a replay whose digest does not match says so and exits 3', async () => {
   const path = file(
     'other.json',
-    JSON.stringify({ version: 1, scenario: 'shipped-mix', seed: 3, digest: '0123456789abcdef' }),
+    JSON.stringify({ version: 2, scenario: 'shipped-mix', seed: 3, digest: '0123456789abcdef' }),
   );
   const { code, err } = await run('replay', path);
   expect(code).toBe(3);

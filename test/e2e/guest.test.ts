@@ -26,7 +26,7 @@ describe.skipIf(missing)(`check --guest${note}`, { timeout: 120_000 }, () => {
     expect({ code: found.code, err: found.err }).toEqual({ code: 1, err: '' });
     expect(found.out).toMatch(/^I\d+ broken: /);
     expect(found.out).toMatch(/waits \(thread loader-\d, what Event\.wait, at connector\.py:\d+ in _\w+\)/);
-    const [line] = /mor1\.[\w-]+/.exec(found.out)!;
+    const [line] = /mor2\.[\w-]+/.exec(found.out)!;
 
     const again = run('replay', line, '--json');
     expect(again.code).toBe(1);

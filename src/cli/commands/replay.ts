@@ -34,7 +34,7 @@ interface ReplayFlags {
 
 export const command = commandOf<ReplayFlags>({
   argument:
-    'a replay line (mor1....) with or without what was printed around it, or a file that holds one (a log, or JSON with version, scenario, and seed or tape), or - for standard input',
+    'a replay line (mor2....) with or without what was printed around it, or a file that holds one (a log, or JSON with version, scenario, and seed or tape), or - for standard input',
   options: [
     {
       flag: '--connector <path>',

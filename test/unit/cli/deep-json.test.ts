@@ -23,7 +23,7 @@ function withDeep(fields: object, name: string): string {
   return `${JSON.stringify(others).slice(0, -1)}${Object.keys(others).length > 0 ? ',' : ''}"${name}":${DEEP}}`;
 }
 
-const SCENARIO = { version: 1, scenario: 'shipped-mix', seed: 1 };
+const SCENARIO = { version: 2, scenario: 'shipped-mix', seed: 1 };
 const REQUEST = { timestamp: 0, input_length: 1, output_length: 1, hash_ids: [0] };
 
 describe.each([

@@ -38,7 +38,7 @@ describe('a connector without a table of its messages', () => {
 
   test('survives damage of its messages as one with a table does', () => {
     let refused = 0;
-    for (let seed = 0; seed < 40; seed++) {
+    for (let seed = 0; seed < 80; seed++) {
       const { violation, goals } = run(untold, DAMAGED, seed);
       expect([seed, violation]).toEqual([seed, null]);
       refused += goals.get('message-refused') ?? 0;

@@ -18,6 +18,6 @@ test('the shipped connector survives', () => {
 test('a spoiled one does not, and the failure is a page with the line that replays it', () => {
   expect(spoiled).not.toSurvive({ schedules: 20 });
   expect(() => expect(spoiled).toSurvive({ schedules: 20 })).toThrow(
-    /^I7 broken: [\s\S]*TypeError: not today[\s\S]*FAIL I7 replay: npx moriarty replay mor1\./,
+    /^I7 broken: [\s\S]*TypeError: not today[\s\S]*FAIL I7 replay: npx moriarty replay mor2\./,
   );
 });

@@ -92,7 +92,7 @@ describe('a schedule that breaks the harness', () => {
     const page = { scenario: FAULTY, flags: '' };
     const text = showHarnessFailures(broken.harness, page).join('\n');
     expect(text).toContain('the harness failed in seed 6: INV-NIC-1: a planted break');
-    const line = text.match(/replay: npx moriarty replay (mor1\.\S+)/)![1]!;
+    const line = text.match(/replay: npx moriarty replay (mor2\.\S+)/)![1]!;
     expect(readReplayLine(line)).toMatchObject({ scenario: FAULTY, source: { seed: 6 } });
     const told = harnessAsJson(broken.harness, page);
     expect(told).toMatchObject({

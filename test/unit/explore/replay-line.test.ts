@@ -18,7 +18,9 @@ afterAll(() => rmSync(folder, { recursive: true }));
 
 const REPLAY = {
   scenario: { ...AS_WRITTEN_MIX, faults: ['F1'], name: 'mine', requestsMax: 2 },
-  source: { tape: [{ draw: 1, actor: 0, kind: 4, object: 0, occurrence: 0, value: 1 } as const] },
+  source: {
+    tape: [{ draw: 1, who: 'cluster', kind: 'layers', object: 0, occurrence: 0, value: 1 } as const],
+  },
   digest: '0123456789abcdef',
   connector: 'as-written',
 };
@@ -85,12 +87,8 @@ describe('a replay line is read from', () => {
       Buffer.from(`\ufeff${Buffer.from(LINE.slice(5), 'base64url')}\r\n`),
     ],
   ])('%s', (_, bytes) => {
-    writeFileSync(`${folder}/mor1.json`, bytes);
-    expect(toldBy([`${folder}/mor1.json`])).toEqual(REPLAY);
-  });
-
-  test('before there were sums', () => {
-    expect(readReplayLine(OLD)).toMatchObject({ source: { seed: 7 }, connector: 'shipped' });
+    writeFileSync(`${folder}/line.json`, bytes);
+    expect(toldBy([`${folder}/line.json`])).toEqual(REPLAY);
   });
 });
 
@@ -100,18 +98,28 @@ describe('a replay is refused that', () => {
   test.each([
     ['is cut off', FAIL.slice(0, -9), /^REPLAY-LINE: .*is cut off/],
     ['is cut off by dots', `${LINE.slice(0, 90)}...`, /^REPLAY-LINE: .*is cut off/],
-    ['is its prefix alone', 'mor1.', /^REPLAY-LINE: .*cut off after its prefix/],
+    [
+      'is of the first form',
+      OLD,
+      /^REPLAY-LINE: .*form 1, this version reads 2: replay it with the version that printed it, or find the failure again/,
+    ],
+    [
+      'is a file of the first form',
+      '{"version":1,"scenario":"shipped-mix","tape":[[4,1,2,3,0,1]]}',
+      /^REPLAY-FORM: .*version must be 2, not 1; replay it with the version that printed it/,
+    ],
+    ['is its prefix alone', 'mor2.', /^REPLAY-LINE: .*cut off after its prefix/],
     ['goes on', `${LINE}AAAA`, /^REPLAY-LINE: .*was changed/],
     ['was changed in a digit', changedAt(LINE.length - 60), /^REPLAY-LINE: .*(was changed|cut off)/],
     ['was changed in its first character', changedAt(5), /^REPLAY-LINE: .*(was changed|cut off)/],
-    ['is of a later form', `mor2.${LINE.slice(5)}`, /^REPLAY-LINE: .*form 2, this version reads 1/],
+    ['is of a later form', `mor3.${LINE.slice(5)}`, /^REPLAY-LINE: .*form 3, this version reads 2/],
     [
       'is one of two',
       `${FAIL}\nx\n${OTHER}\n`,
       /^REPLAY-LINE: .*different replay lines in it \(lines 1, 3\)/,
     ],
     ['is not there', 'nothing to see\n', /^REPLAY-LINE: .*no replay line in it/],
-    ['is broken JSON', '{"version":1,', /^REPLAY-JSON: /],
+    ['is broken JSON', '{"version":2,', /^REPLAY-JSON: /],
     ['nests deeply', `{"version":${'['.repeat(200_000)}${']'.repeat(200_000)}}`, /^REPLAY-(FORM|JSON): /],
   ])('%s', (_, text, complaint) => {
     expect(refusal(() => readReplay(text, 'here'))).toMatch(complaint);
@@ -133,7 +141,7 @@ describe('a replay is refused that', () => {
   });
 
   test('is one of very many', () => {
-    expect(refusal(() => readReplay('mor1.e30 '.repeat(100_000), 'here'))).toMatch(
+    expect(refusal(() => readReplay('mor2.e30 '.repeat(100_000), 'here'))).toMatch(
       /more than 1000 replay lines/,
     );
   });
@@ -184,7 +192,7 @@ describe('a run of a connector that this program does not have', () => {
   });
 
   test('is refused by its name in a scenario, too', () => {
-    const text = JSON.stringify({ version: 1, scenario: { ...SHIPPED_MIX, connector: 'acme' }, seed: 1 });
+    const text = JSON.stringify({ version: 2, scenario: { ...SHIPPED_MIX, connector: 'acme' }, seed: 1 });
     expect(refusal(() => readReplay(text, 'here'))).toMatch(
       /^SCENARIO-FORM: .*"acme" is not in this program/,
     );
@@ -211,7 +219,7 @@ describe('the line of a connector that was loaded from a file', () => {
     ['a text', 'x.mjs'],
   ])('is refused with %s', (_, odd) => {
     const text = JSON.stringify({
-      version: 1,
+      version: 2,
       scenario: 'shipped-mix',
       seed: 1,
       connector: 'mine',

@@ -74,7 +74,7 @@ describe('a page', () => {
   });
 
   test('is the same in lines and as a document', () => {
-    const { record } = runSeed(newMemory(), SHIPPED_MIX, 3, { record: true }).result;
+    const { record } = runSeed(newMemory(), SHIPPED_MIX, 7, { record: true }).result;
     const lines = timeline(record, PAGE);
     const document = recordAsJson(record, PAGE);
     expect(document.rows).toHaveLength(PAGE.linesMax);

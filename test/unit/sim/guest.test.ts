@@ -341,7 +341,7 @@ describe('a policy', () => {
     expect(firstOf(shipped, wrong, scenario)).toMatchObject({ breach: 'chose-wrong-role' });
     const deaf = answering((state) => IN_TURN.choose(state, new Set()));
     const crashes = { ...scenario, hazards: { ...NO_HAZARDS, crashes: true } };
-    const seen = Array.from({ length: 25 }, (_, seed) => runConnector(memory, crashes, shipped, seed, deaf));
+    const seen = Array.from({ length: 80 }, (_, seed) => runConnector(memory, crashes, shipped, seed, deaf));
     expect(seen.map(({ violation }) => violation?.breach)).toContain('chose-engine-down');
   });
 

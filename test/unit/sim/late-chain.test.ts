@@ -8,16 +8,16 @@ import { newMemory } from '../../helpers/world.ts';
 /** READ, the library as it is: one batch with chains that wait for room, and an error of the first of them. */
 const MORI_READ: Scenario = { ...SHIPPED_MIX, engine: 'mori', mode: 'read' };
 const TAPE = [
-  [1, 0, 1, 0, 0, 1],
-  [1, 0, 2, 0, 0, 1],
-  [1, 0, 10, 0, 0, 1],
-  [1, 0, 12, 0, 0, 4],
-  [1, 0, 14, 0, 0, 1],
-  [1, 0, 11, 0, 0, 2],
-  [1, 0, 13, 0, 0, 1],
-  [12, 8, 1001, 3, 0, 14],
-  [7, 8, 0, 3, 0, 12],
-  [8, 8, 0, 3, 1, 7],
+  ['cluster/shape.prefillTp/0/0', 1],
+  ['cluster/shape.decodeTp/0/0', 1],
+  ['cluster/shape.queuePairs/0/0', 1],
+  ['cluster/shape.requests/0/0', 4],
+  ['cluster/shape.spreads/0/0', 1],
+  ['cluster/shape.depth/0/0', 2],
+  ['cluster/shape.notifies/0/0', 1],
+  ['D0.r0/nicFate.send1/3/0', 14],
+  ['D0.r0/landDelay.0/t3/0', 12],
+  ['D0.r0/completeDelay.0/t3/1', 7],
 ];
 
 test('a chain that is posted after its batch was told to have failed is still its poster’s, and judged', () => {

@@ -94,14 +94,21 @@ describe('the same connector on the library as it is', () => {
 
 /** One request of two layers. */
 const TINY: Scenario = { ...ONE_OF_EACH, layers: [2], requestsMax: 1 };
-const NOTIFIES: TapeEntry = { draw: DRAW.shape, actor: 0, kind: 13, object: 0, occurrence: 0, value: 1 };
+const NOTIFIES: TapeEntry = {
+  draw: DRAW.shape,
+  who: 'cluster',
+  kind: 'notifies',
+  object: 0,
+  occurrence: 0,
+  value: 1,
+};
 /** The rank of P, and of D, in that topology. */
 const [P_RANK, D_RANK] = [2, 4];
 
-function fateOf(kind: number, object: number, effect: string): TapeEntry {
+function fateOf(kind: number | string, object: number, effect: string): TapeEntry {
   const effects: readonly NicEffect[] = NIC_FAULTS.flatMap((fault) => [...fault.effects]);
   const { value } = effects.find(({ name }) => name === effect)!;
-  return { draw: DRAW.nicFate, actor: P_RANK, kind, object, occurrence: 0, value };
+  return { draw: DRAW.nicFate, who: 'P0.r0', kind: String(kind), object, occurrence: 0, value };
 }
 
 /** Runs a tape all of whose draws were asked for. */
@@ -196,7 +203,7 @@ describe('a single fault', () => {
   });
 
   test('of a receiver that is not ready holds up the work behind the notification', () => {
-    const [plain, late] = [play([NOTIFIES]), play([NOTIFIES, fateOf(1000, 0, 'notReady')])];
+    const [plain, late] = [play([NOTIFIES]), play([NOTIFIES, fateOf('send0', 0, 'notReady')])];
     const landing = (result: RunResult): number =>
       landings(result, { layer: 1, transfer: 1 }, { state: 'lands', from: P_RANK })[0]!.atMicros;
     expect(landing(late) - landing(plain)).toBeGreaterThan(1900);
@@ -206,8 +213,8 @@ describe('a single fault', () => {
   test('of a slow NIC makes the same request later', () => {
     const slow: TapeEntry = {
       draw: DRAW.slowNic,
-      actor: P_RANK,
-      kind: 0,
+      who: 'P0.r0',
+      kind: '0',
       object: 0,
       occurrence: 0,
       value: 99,
@@ -229,8 +236,8 @@ describe('receives that run out', () => {
   test('stall a sender until its target has looked, without any fault', () => {
     const hold: TapeEntry = {
       draw: DRAW.completeDelay,
-      actor: D_RANK,
-      kind: 1000,
+      who: 'D0.r0',
+      kind: 'entry',
       object: 1,
       occurrence: 0,
       value: 5000,

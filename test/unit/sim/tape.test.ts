@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { UsageError } from '../../../src/base/failure.ts';
 import { runSeed, runTape } from '../../../src/explore/run.ts';
 import { NO_HAZARDS } from '../../../src/faults/hazards.ts';
+import { idOfName } from '../../../src/sim/key-names.ts';
 import { createReadySet, HAPPENING, type Happening } from '../../../src/sim/ready-set.ts';
 import {
   createOccurrences,
@@ -47,7 +48,10 @@ describe('a replay', () => {
     let shuffledRuns = 0;
     for (let seed = 0; seed < 30; seed++) {
       const first = runSeed(memory, SHIPPED_MIX, seed, { record: true });
-      const extra: TapeEntry = { draw: DRAW.fate, actor: 9_999, kind: 1, object: 1, occurrence: 0, value: 1 };
+      const extra: TapeEntry = {
+        ...{ draw: DRAW.fate, who: 'P9.r9>D9.r9', kind: 'grant' },
+        ...{ object: 1, occurrence: 0, value: 1 },
+      };
       const again = runTape(memory, SHIPPED_MIX, [extra, ...[...first.tape.recorded].reverse()]);
       expect([seed, again.result.digest]).toEqual([seed, first.result.digest]);
       shuffledRuns += first.tape.recorded.length > 1 ? 1 : 0;
@@ -55,7 +59,7 @@ describe('a replay', () => {
     expect(shuffledRuns).toBeGreaterThan(25);
   });
 
-  test('through rows of numbers and back is the same tape', () => {
+  test('through rows of keys and back is the same tape', () => {
     let rows = 0;
     for (let seed = 0; seed < 30; seed++) {
       const { tape } = runSeed(memory, SHIPPED_MIX, seed, { record: true });
@@ -102,7 +106,10 @@ describe('the empty tape', () => {
 
   test('differs from a tape with one entry that matters', () => {
     const plain = runTape(memory, SHIPPED_MIX, []).result.digest;
-    const longer: TapeEntry = { draw: DRAW.workload, actor: 0, kind: 0, object: 0, occurrence: 0, value: 3 };
+    const longer: TapeEntry = {
+      ...{ draw: DRAW.workload, who: 'clients', kind: 'promptTokens' },
+      ...{ object: 0, occurrence: 0, value: 3 },
+    };
     const other = runTape(memory, SHIPPED_MIX, [longer]);
     expect(other.result.digest).not.toBe(plain);
     expect(other.tape.recorded).toEqual([longer]);
@@ -141,8 +148,10 @@ describe('draws', () => {
   });
 
   test('of an entry of value 0 are plain and are not recorded', () => {
-    const tape = replayTape([{ draw: DRAW.fate, actor: 1, kind: 2, object: 3, occurrence: 0, value: 0 }]);
-    expect(tape.choose(DRAW.fate, 1, 2, 3, 0, () => 9)).toBe(0);
+    const tape = replayTape([
+      { draw: DRAW.fate, who: 'P0.r0', kind: '2', object: 3, occurrence: 0, value: 0 },
+    ]);
+    expect(tape.choose(DRAW.fate, idOfName('P0.r0'), 2, 3, 0, () => 9)).toBe(0);
     expect(tape.recorded).toEqual([]);
   });
 });
@@ -177,21 +186,30 @@ function codeOf(rows: unknown): string {
 }
 
 describe('a tape from outside', () => {
-  const row = [DRAW.fate, 1, 2, 3, 0, 1];
+  const KEY = 'P0.r1>D0.r0/fate.grant/t3/0';
+  const row = [KEY, 1];
   test.each([
     ['no list', { 0: row }],
     ['a text', JSON.stringify([row])],
     ['nothing', undefined],
     ['a row that is no list', [{ draw: 4 }]],
-    ['five numbers', [row.slice(1)]],
-    ['seven numbers', [[...row, 0]]],
-    ['a fraction', [[...row.slice(0, 5), 0.5]]],
-    ['a negative number', [[DRAW.fate, -1, 2, 3, 0, 1]]],
-    ['a text in a row', [[...row.slice(0, 5), '1']]],
-    ['a number that is not exact', [[...row.slice(0, 5), 2 ** 53]]],
-    ['not a number', [[...row.slice(0, 5), Number.NaN]]],
-    ['a value above the largest delay', [[...row.slice(0, 5), DELAY_MICROS_MAX + 1]]],
-    ['an unknown kind of draw', [[Object.keys(DRAW).length, 1, 2, 3, 0, 1]]],
+    ['no value', [[KEY]]],
+    ['a value too many', [[KEY, 1, 2]]],
+    ['six integers, as the first format had them', [[4, 1, 2, 3, 0, 1]]],
+    ['a fraction', [[KEY, 0.5]]],
+    ['a negative number', [[KEY, -1]]],
+    ['a text for a value', [[KEY, '1']]],
+    ['a number that is not exact', [[KEY, 2 ** 53]]],
+    ['not a number', [[KEY, Number.NaN]]],
+    ['a value above the largest delay', [[KEY, DELAY_MICROS_MAX + 1]]],
+    ['an unknown kind of draw', [['P0.r0/weather.0/0/0', 1]]],
+    ['a draw that is a property of every object', [['P0.r0/constructor.0/0/0', 1]]],
+    ['no kind', [['P0.r0/fate/t3/0', 1]]],
+    ['nobody', [['/fate.grant/t3/0', 1]]],
+    ['no occurrence', [['P0.r0/fate.grant/t3', 1]]],
+    ['an object that is not exact', [['P0.r0/fate.grant/9999999999999999/0', 1]]],
+    ['a key that goes on', [[`${KEY}/0`, 1]]],
+    ['a key without an end', [[`${'P'.repeat(200_000)}/fate.grant/t3/0`, 1]]],
     ['a bad row after good ones', [row, row, []]],
     ['too many rows', new Array(TAPE_ENTRIES_MAX + 1).fill(row)],
   ])('is refused with %s', (_, rows) => {
@@ -201,7 +219,7 @@ describe('a tape from outside', () => {
   test.each([
     ['no row', []],
     ['one row', [row]],
-    ['the largest value', [[...row.slice(0, 5), DELAY_MICROS_MAX]]],
+    ['the largest value', [[KEY, DELAY_MICROS_MAX]]],
   ])('is read with %s', (_, rows) => {
     expect(codeOf(rows)).toBe('accepted');
     expect(tapeRows(readTape(rows, 'somewhere'))).toEqual(rows);
@@ -221,8 +239,9 @@ describe('a tape from outside', () => {
         const rows = tapeRows(tape.recorded).flatMap((drawn) => {
           const action = next() % 6;
           if (action === 0) return [];
-          if (action === 1) return [drawn.with(5, next() % 5000)];
-          if (action === 2) return [drawn, drawn.with(1 + (next() % 4), next() % 50)];
+          const [key, value] = drawn;
+          if (action === 1) return [[key, next() % 5000]];
+          if (action === 2) return [drawn, [key.replace(/\d+/, () => String(next() % 50)), value]];
           return [drawn];
         });
         const mutated = runTape(memory, SHIPPED_MIX, readTape(rows, 'mutated'));
