@@ -16,12 +16,11 @@ function runsOf(view, tokens, from, to) {
 }
 
 class Scheduler {
-  #engine;
   #loads = [];
   #asked = new Set();
 
-  constructor({ spec }) {
-    this.#engine = spec.engine;
+  constructor(env) {
+    this.env = env;
   }
 
   getNumNewMatchedTokens({ leg, request, params }) {
@@ -41,7 +40,7 @@ class Scheduler {
 
   requestFinished({ leg, transfer, blocks, prompt }) {
     if (leg !== 'prefill') return { keepBlocks: false, params: null };
-    const remote = { remoteEngine: this.#engine, remoteBlocks: [...blocks] };
+    const remote = { remoteEngine: this.env.spec.engine, remoteBlocks: [...blocks] };
     return { keepBlocks: true, params: { transfer, ...remote, remoteTokens: prompt.promptTokens } };
   }
 
@@ -53,6 +52,7 @@ class Scheduler {
 
 class Worker {
   #env;
+  #loads = new Map();
   #batches = new Map();
   #ended = [];
 
@@ -60,26 +60,40 @@ class Worker {
     this.#env = env;
   }
 
-  /** Asks for all layers at once; the scheduler waits for them outside the batch. */
+  /** Asks P who it is; the scheduler waits for the load outside the batch. */
   startLoadKv(loads, _at, emit) {
-    const { views, topology } = this.#env;
-    for (const { request, transfer, params, blocks } of loads) {
-      const [peer] = topology.engines[params.remoteEngine].ranks;
-      const load = { request, peer, left: views.length };
-      emit({ kind: 'connect', peer, epoch: 0 });
-      for (const [layer, view] of views.entries()) {
-        const tag = transfer * 64 + layer;
-        const about = { tag, peer, request, transfer, layer, part: 0, queuePair: 0, operation: 'read' };
-        const runs = runsOf(view, params.remoteTokens, params.remoteBlocks, blocks);
-        this.#batches.set(tag, load);
-        emit({ kind: 'post', batch: { ...about, runs, localBlocks: blocks, remoteBlocks: params.remoteBlocks } });
-      }
+    for (const load of loads) {
+      this.#loads.set(load.transfer, load);
+      const [peer] = this.#env.topology.engines[load.params.remoteEngine].ranks;
+      emit({ kind: 'send', to: peer, message: { kind: 'peer', name: 'who', transfer: load.transfer } });
     }
     return 'done';
   }
 
+  #hear(from, { name, transfer, request, engineDesc, memoryDesc }, emit) {
+    const me = { kind: 'peer', name: 'me', transfer, ...this.#env.describe(from) };
+    if (name === 'who') return emit({ kind: 'send', to: from, message: me });
+    if (name === 'release') return this.#ended.push(['sent', request]);
+    emit({ kind: 'connect', peer: from, engineDesc, memoryDesc });
+    this.#read(from, this.#loads.get(transfer), emit);
+    this.#loads.delete(transfer);
+  }
+
+  /** All layers at once. */
+  #read(peer, { request, transfer, params, blocks }, emit) {
+    const { views } = this.#env;
+    const load = { request, peer, left: views.length };
+    for (const [layer, view] of views.entries()) {
+      const tag = transfer * 64 + layer;
+      const about = { tag, peer, request, transfer, layer, part: 0, queuePair: 0, operation: 'read' };
+      const runs = runsOf(view, params.remoteTokens, params.remoteBlocks, blocks);
+      this.#batches.set(tag, load);
+      emit({ kind: 'post', batch: { ...about, runs, localBlocks: blocks, remoteBlocks: params.remoteBlocks } });
+    }
+  }
+
   step(_at, input, emit) {
-    if (input.kind === 'message') this.#ended.push(['sent', input.message.request]);
+    if (input.kind === 'message') this.#hear(input.from, input.message, emit);
     if (input.kind !== 'completion') return;
     const load = this.#batches.get(input.tag);
     this.#batches.delete(input.tag);
@@ -99,7 +113,7 @@ class Worker {
   waitForLayerLoad = () => 'done';
   saveKvLayer = this.waitForLayerLoad;
   waitForSave = this.waitForLayerLoad;
-  census = () => this.#batches.size;
+  census = () => this.#loads.size + this.#batches.size;
   waits = () => [];
 }
 
@@ -109,11 +123,17 @@ const NOTHING = { drops: false, duplicates: false, reorders: false, corruption: 
 const hazards = { ...NOTHING, longDelays: true, aborts: false, crashes: false };
 /** What it is attacked with: these changes of the default mix. */
 export const scenario = { mode: 'read', ...SHAPE, ...NIC, hazards };
-const release = { fields: { request: Number.isSafeInteger }, about: 'request', says: 'release of {request}' };
+const number = Number.isSafeInteger;
+const bytes = (value) => value instanceof Uint8Array;
+const messages = {
+  who: { fields: { transfer: number } },
+  me: { fields: { transfer: number, engineDesc: bytes, memoryDesc: bytes } },
+  release: { fields: { request: number }, about: 'request', says: 'release of {request}' },
+};
 
 export default {
   name: 'pull',
-  messages: { release },
+  messages,
   createScheduler: (env) => new Scheduler(env),
   createWorker: (env) => new Worker(env),
 };

@@ -9,7 +9,7 @@ import type {
   Topology,
   TransferId,
 } from '../base/topology.ts';
-import type { Emit, Input, Wait } from '../wire/machine.ts';
+import type { Description, Emit, Input, Wait } from '../wire/machine.ts';
 import type { KvTransferParams, Leg, Prompt, StepItem } from '../wire/messages.ts';
 import type { PeerForms } from '../wire/peer-codec.ts';
 
@@ -120,6 +120,11 @@ export interface WorkerEnv {
   readonly sendQueueDepth: number;
   /** For connectors whose threads can be preempted at any statement; absent where nobody draws. */
   readonly preemption?: Preemption;
+  /**
+   * What this rank's MoRI-IO engine says of itself and of the cache as it is lent to one peer, for `connect` there. Each peer has
+   * a key of its own, and another one after a `fence`. @throws UsageError NIC-PEER when the peer is no rank.
+   */
+  readonly describe: (peer: ActorId) => Description;
 }
 
 export interface Connector {

@@ -72,6 +72,7 @@ export function createGuestWorker(run: GuestRun, env: WorkerEnv): ConnectorWorke
     activations: [],
     slices: [],
   };
+  run.ranks.set(self, env);
   let unborn: Answer | null = created;
   /** Threads that the constructor has started wait for the first input: before that there is nobody to ask for a turn. */
   const wakeFirst = (emit: Emit): void => {
@@ -285,7 +286,7 @@ function performOne(state: State, effect: ChildEffect, emit: Emit): void {
     case 'log':
       return emit({ kind: 'note', note: { kind: 'log', name: effect[1], fields: effect[2] } });
     case 'connect':
-      return emit({ kind: 'connect', peer: actorOf(state, effect[1]), epoch: 0 });
+      return connect(state, actorOf(state, effect[1]), emit);
     case 'send': {
       const bytes = new Uint8Array(Buffer.from(effect[2], 'hex'));
       return emit({
@@ -297,6 +298,12 @@ function performOne(state: State, effect: ChildEffect, emit: Emit): void {
     case 'post':
       return post(state, effect, emit);
   }
+}
+
+/** The peer describes itself to this rank. */
+function connect({ run, env }: State, peer: ActorId, emit: Emit): void {
+  const description = run.ranks.get(peer)?.describe(env.self);
+  if (description !== undefined) emit({ kind: 'connect', peer, ...description });
 }
 
 function actorOf({ actors }: State, name: string): ActorId {

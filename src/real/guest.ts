@@ -1,6 +1,6 @@
 import { BrokenBelief, UsageError } from '../base/failure.ts';
-import type { EngineId, RequestId, TransferId } from '../base/topology.ts';
-import type { Connector } from '../connector/plug.ts';
+import type { ActorId, EngineId, RequestId, TransferId } from '../base/topology.ts';
+import type { Connector, WorkerEnv } from '../connector/plug.ts';
 import type { Answer } from './answers.ts';
 import { Child, type ChildOptions } from './child.ts';
 import { GuestError, GuestThreadDeath } from './guest-error.ts';
@@ -28,6 +28,8 @@ export interface GuestRun {
   meet(engine: EngineId, request: RequestId, transfer: TransferId): void;
   /** 0 for a request that the engine has not met. */
   transferOf(engine: EngineId, request: RequestId): TransferId;
+  /** The ranks, by actor. `connect` of the guests' transport stands for a handshake of its own: here the peer describes itself. */
+  readonly ranks: Map<ActorId, WorkerEnv>;
 }
 
 /** @throws UsageError GUEST-SOURCE when the guest cannot be loaded; BrokenBelief as Child does. */
@@ -48,6 +50,7 @@ function connectorOf(name: string, host: Host): Connector {
   const run: GuestRun = {
     meet: (engine, request, transfer) => transfers.set(`${engine} ${request}`, transfer),
     transferOf: (engine, request) => transfers.get(`${engine} ${request}`) ?? 0,
+    ranks: new Map(),
     ask(question) {
       if (!isBegun) host.begin();
       isBegun = true;

@@ -14,7 +14,7 @@ import {
 import { createRankModel, type ModelMemory, placeTable } from '../serving/model.ts';
 import { createRank, type RankState, rankWaits, stepRank } from '../serving/rank.ts';
 import { createScheduler, type SchedulerState, schedulerWaits, stepScheduler } from '../serving/scheduler.ts';
-import type { Emit, Input, Note, Wait } from '../wire/machine.ts';
+import type { Description, Emit, Input, Note, Wait } from '../wire/machine.ts';
 import type { Setup } from './draws.ts';
 import { take, takeViews, type WorldMemory } from './memory.ts';
 
@@ -74,6 +74,7 @@ export function buildCluster(
   connector: Connector,
   policy: ChoicePolicy,
   memory: WorldMemory,
+  describe: (self: ActorId, peer: ActorId) => Description,
 ): Cluster {
   const { topology } = setup;
   const proxy = createProxy(topology, policy);
@@ -100,7 +101,7 @@ export function buildCluster(
     spec.ranks.forEach((self, tpRank) => {
       const place = layRank(setup, limits, grain, spec, tpRank, memory);
       places[self] = place;
-      ranks[self] = buildRank(setup, limits, grain, connector, spec, self, tpRank, place, memory);
+      ranks[self] = buildRank(setup, limits, grain, connector, spec, self, tpRank, place, memory, describe);
     });
   }
   return {
@@ -166,6 +167,7 @@ function buildRank(
   tpRank: number,
   place: RankPlace,
   memory: WorldMemory,
+  describe: (self: ActorId, peer: ActorId) => Description,
 ): RankState {
   const worker = connector.createWorker({
     topology: setup.topology,
@@ -180,6 +182,7 @@ function buildRank(
     blockTokens: limits.blockTokens,
     queuePairs: setup.queuePairs,
     sendQueueDepth: setup.sendQueueDepth,
+    describe: (peer) => describe(self, peer),
   });
   const countsInSum = isFirstHolder(setup.heads, spec.ranks.length, tpRank);
   const model = createRankModel(

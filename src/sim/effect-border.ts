@@ -3,7 +3,7 @@ import type { ActorId } from '../base/topology.ts';
 import type { Breach } from '../oracle/breach.ts';
 import type { CacheMap } from '../oracle/cache-map.ts';
 import { IMPOSSIBLE } from '../oracle/invariants/i12-possible-request.ts';
-import type { Effect, Fields, PostedBatch } from '../wire/machine.ts';
+import type { Description, Effect, Fields, PostedBatch } from '../wire/machine.ts';
 import type { RunSpec } from './run-spec.ts';
 
 /**
@@ -46,8 +46,9 @@ const CHECKS: { readonly [K in Effect['kind']]: Check<K> } = {
     isWhole(thread) && isDelay(delayMicros) ? null : wrong('odd-turn', { thread, delayMicros }),
   join: ({ phase, delayMicros }) =>
     isWhole(phase) && isDelay(delayMicros) ? null : wrong('odd-join', { phase, delayMicros }),
-  connect: wrongLink,
-  fence: wrongLink,
+  connect: ({ peer, ...description }, actor, border) =>
+    wrongPeer(actor, peer, border) ?? wrongDescription(peer, description),
+  fence: ({ peer }, actor, border) => wrongPeer(actor, peer, border),
   reset: ({ peer }, actor, border) => wrongPeer(actor, peer, border),
   post: ({ batch }, actor, border) =>
     isObject(batch) ? wrongBatch(batch, actor, border) : wrong('posts-no-batch', {}),
@@ -88,12 +89,17 @@ function wrongTimer({ timer, object }: { readonly timer: number; readonly object
   return isWhole(timer) && timer < TIMERS && isWhole(object) ? null : wrong('odd-timer', { timer, object });
 }
 
-function wrongLink(
-  { peer, epoch }: { readonly peer: ActorId; readonly epoch: number },
-  actor: ActorId,
-  border: Border,
-): Mistake | null {
-  return wrongPeer(actor, peer, border) ?? (isWhole(epoch) ? null : wrong('odd-epoch', { peer, epoch }));
+/** Longer than any that our engines pack, by far. */
+const DESCRIPTOR_BYTES_MAX = 4096;
+
+/** Bytes of a fair length; what they say is for the engine to find out. */
+function wrongDescription(peer: ActorId, { engineDesc, memoryDesc }: Description): Mistake | null {
+  for (const value of [engineDesc, memoryDesc]) {
+    const bytes = value instanceof Uint8Array ? value.length : -1;
+    if (bytes < 0 || bytes > DESCRIPTOR_BYTES_MAX)
+      return wrong('odd-descriptor', { peer, value: bytes < 0 ? value : `${bytes} bytes` });
+  }
+  return null;
 }
 
 /** Only a rank has a NIC, and its peers are the ranks of other engines. */

@@ -1,8 +1,14 @@
-import { believe } from '../base/failure.ts';
+import { believe, UsageError } from '../base/failure.ts';
 import { SmallMap } from '../base/small-map.ts';
 import type { ActorId } from '../base/topology.ts';
 import { BackendType, MemoryLocationType } from '../io/codes.ts';
-import type { MemoryDesc } from '../io/descriptors.ts';
+import {
+  type MemoryDesc,
+  packEngineDesc,
+  packMemoryDesc,
+  unpackEngineDesc,
+  unpackMemoryDesc,
+} from '../io/descriptors.ts';
 import { createBackend } from '../io/engine/backends.ts';
 import {
   createEngine,
@@ -17,6 +23,7 @@ import type { IOEngine, Session } from '../io/engine/state.ts';
 import type { Fidelity } from '../io/engine/surprises.ts';
 import { simulateMachine } from '../io/machine-sim.ts';
 import type { VerbsPart } from '../io/verbs-sim.ts';
+import type { Description } from '../wire/machine.ts';
 import type { Setup } from './draws.ts';
 import { hasEnded, isPosting, type OpenBatch } from './nic-batches.ts';
 
@@ -29,15 +36,17 @@ export interface RankEngine {
   /** Sessions towards peers; null where none could be made. */
   readonly sessions: SmallMap<ActorId, Session | null>;
   /** Its cache, registered once more for each peer, so that each has a key of its own. */
-  readonly loans: SmallMap<ActorId, Loan[]>;
+  readonly loans: SmallMap<ActorId, Loan>;
+  /** Its engine's descriptor, once somebody has asked. */
+  packed: Uint8Array | null;
   /** Batches whose end its connector has not been told, in the order of their posts. */
   readonly open: OpenBatch[];
   nextTransfer: number;
 }
 
 interface Loan {
-  readonly epoch: number;
   readonly memory: MemoryDesc;
+  packed: Uint8Array | null;
 }
 
 export interface EngineSpec {
@@ -50,11 +59,12 @@ export interface EngineSpec {
   readonly verbs: VerbsPart;
   readonly arm: Host['arm'];
   readonly disarm: Host['disarm'];
-  /** The engine at the other end of a control connection, or null when nobody is there. */
-  readonly engineAt: (key: string) => IOEngine | null;
+  /** The engine that listens at a port, or null when nobody does. All hosts are one. */
+  readonly engineAt: (port: number) => IOEngine | null;
 }
 
-const LISTEN_PORT = 4000;
+/** Of actor 0. */
+export const LISTEN_PORT = 4000;
 /** Few, so that a target that is slow to look leaves a sender without a receive. */
 const RECEIVES = 2;
 
@@ -98,6 +108,7 @@ export function createRankEngine(spec: EngineSpec): RankEngine {
     memory,
     sessions: new SmallMap(),
     loans: new SmallMap(),
+    packed: null,
     open: [],
     nextTransfer: 0,
   };
@@ -118,7 +129,7 @@ function hostOf({ verbs, arm, disarm, engineAt }: EngineSpec, self: () => IOEngi
     deregisterRegion,
     listen: (_, port) => port,
     request: (exchange, peer, message) => {
-      const other = engineAt(peer.key);
+      const other = engineAt(peer.port);
       const reply = other === null ? null : serveInProcess(other, message);
       if (reply === null)
         unanswered(self(), exchange, `connect(${peer.host}:${peer.port}): Connection refused`);
@@ -142,42 +153,49 @@ function register(engine: IOEngine, start: number, end: number): MemoryDesc {
   });
 }
 
-/** What was lent to a peer, the latest last. Epoch 0 is lent from the start, whether or not anybody asks for it. */
-function loansTo(target: RankEngine, peer: ActorId): Loan[] {
-  let loans = target.loans.get(peer);
-  if (loans === undefined) {
-    loans = [lend(target, 0)];
-    target.loans.set(peer, loans);
+/** What is lent to a peer, whether or not it has asked yet. */
+function loanTo(target: RankEngine, peer: ActorId): Loan {
+  let loan = target.loans.get(peer);
+  if (loan === undefined) {
+    loan = lend(target);
+    target.loans.set(peer, loan);
   }
-  return loans;
+  return loan;
 }
 
-function lend({ engine, memory: { data, size } }: RankEngine, epoch: number): Loan {
-  return { epoch, memory: register(engine, Number(data), Number(data + size)) };
+function lend({ engine, memory: { data, size } }: RankEngine): Loan {
+  return { memory: register(engine, Number(data), Number(data + size)), packed: null };
 }
 
 /** Takes back what was lent to a peer, and lends it under a new key. Who holds the old one is refused. */
-export function lendAnew(target: RankEngine, peer: ActorId, epoch: number): void {
-  const loans = loansTo(target, peer);
-  deregisterMemory(target.engine, loans.at(-1)!.memory);
-  loans.push(lend(target, epoch));
+export function lendAnew(target: RankEngine, peer: ActorId): void {
+  deregisterMemory(target.engine, loanTo(target, peer).memory);
+  target.loans.set(peer, lend(target));
 }
 
-/** Another key in the same epoch. */
-export function renewKey(target: RankEngine, peer: ActorId): void {
-  lendAnew(target, peer, loansTo(target, peer).at(-1)!.epoch);
+/** What a rank's engine says of itself and of what it lends to a peer. */
+export function describeTo(rank: RankEngine, peer: ActorId): Description {
+  rank.packed ??= packEngineDesc(rank.engine.desc);
+  const loan = loanTo(rank, peer);
+  loan.packed ??= packMemoryDesc(loan.memory);
+  return { engineDesc: rank.packed, memoryDesc: loan.packed };
 }
 
-/** Makes a session towards a peer with the descriptors of that epoch. There may be none. */
-export function openSession(initiator: RankEngine, target: RankEngine, epoch: number): void {
-  const { engine, sessions, memory, actor } = initiator;
-  registerRemoteEngine(engine, target.engine.desc);
-  sessions.set(target.actor, null);
-  // Epochs begin at 0, so there is always one.
-  const loan = loansTo(target, actor).findLast((known) => known.epoch <= epoch)!;
-  createSession(engine, memory, loan.memory, (outcome) => {
-    if (outcome.kind === 'session') sessions.set(target.actor, outcome.session);
-  });
+/** Makes the session towards a peer from what it said of itself; there may be none. Gives the code of bytes that say nothing, or ''. */
+export function openSession(initiator: RankEngine, peer: ActorId, said: Description): string {
+  const { engine, sessions, memory } = initiator;
+  try {
+    const memoryDesc = unpackMemoryDesc(said.memoryDesc);
+    registerRemoteEngine(engine, unpackEngineDesc(said.engineDesc));
+    sessions.set(peer, null);
+    createSession(engine, memory, memoryDesc, (outcome) => {
+      if (outcome.kind === 'session') sessions.set(peer, outcome.session);
+    });
+    return '';
+  } catch (error) {
+    if (error instanceof UsageError) return error.code;
+    throw error;
+  }
 }
 
 /** Send-queue slots that are taken, over all queue pairs. */

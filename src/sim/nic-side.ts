@@ -1,4 +1,4 @@
-import { believe } from '../base/failure.ts';
+import { believe, UsageError } from '../base/failure.ts';
 import { mix } from '../base/mix.ts';
 import { SmallMap } from '../base/small-map.ts';
 import type { ActorId } from '../base/topology.ts';
@@ -19,18 +19,19 @@ import {
 } from '../io/verbs-sim.ts';
 import type { CacheMap } from '../oracle/cache-map.ts';
 import { IMPOSSIBLE } from '../oracle/invariants/i12-possible-request.ts';
-import type { Effect, PostedBatch } from '../wire/machine.ts';
+import type { Description, Effect, PostedBatch } from '../wire/machine.ts';
 import type { Core } from './core.ts';
 import { idOfName } from './key-names.ts';
 import { entriesOf, type OpenBatch, openBatch } from './nic-batches.ts';
 import { findPending, type Queues } from './nic-danger.ts';
 import {
   createRankEngine,
+  describeTo,
+  LISTEN_PORT,
   lendAnew,
   openOf,
   openSession,
   type RankEngine,
-  renewKey,
   slotsTaken,
   takeUntold,
 } from './nic-engines.ts';
@@ -124,9 +125,9 @@ export class NicSide {
       if (armed !== undefined) armed.stopped = true;
       timers.delete(timer);
     };
-    const engineAt = (key: string): RankEngine['engine'] | null => {
-      const peer = this.#actors.get(key);
-      return peer === undefined || core.isDead(peer) ? null : this.#rank(peer).engine;
+    const engineAt = (port: number): RankEngine['engine'] | null => {
+      const peer = port - LISTEN_PORT;
+      return this.#places[peer] === undefined || core.isDead(peer) ? null : this.#rank(peer).engine;
     };
     const { regionStart, regionEnd } = this.#places[actor]!;
     const spec = { actor, name, setup, fidelity, regionStart, regionEnd, verbs, arm, disarm, engineAt };
@@ -135,9 +136,18 @@ export class NicSide {
 
   // --- what a rank's machine asks for --------------------------------------------------------------------------------
 
-  connect(actor: ActorId, { peer, epoch }: Extract<Effect, { kind: 'connect' }>): void {
-    const rank = this.#wake(actor);
-    openSession(rank, this.#rank(peer), epoch);
+  connect(actor: ActorId, { peer, ...said }: Extract<Effect, { kind: 'connect' }>): void {
+    const code = openSession(this.#wake(actor), peer, said);
+    if (code === '') return;
+    this.#core.refuse(actor, 'connect', { breach: IMPOSSIBLE['unreadable-descriptor'], ids: { peer, code } });
+  }
+
+  /** @throws UsageError NIC-PEER when the peer is no rank. */
+  describe(actor: ActorId, peer: ActorId): Description {
+    const spec = this.#core.topology.actors[peer];
+    if (spec === undefined || spec.tpRank < 0)
+      throw new UsageError('NIC-PEER', `${String(peer)} is no rank, so nothing is lent to it`);
+    return describeTo(this.#rank(actor), peer);
   }
 
   post(actor: ActorId, batch: PostedBatch): void {
@@ -169,8 +179,8 @@ export class NicSide {
   }
 
   /** Takes back what the target lent to the initiator: what has not landed by now is refused for its key. */
-  fence(target: ActorId, initiator: ActorId, epoch: number): void {
-    lendAnew(this.#wake(target), initiator, epoch);
+  fence(target: ActorId, initiator: ActorId): void {
+    lendAnew(this.#wake(target), initiator);
   }
 
   /** Takes the initiator's queue pairs down: the same, for completions that never came too. */
@@ -191,7 +201,7 @@ export class NicSide {
   land(flight: Flight): void {
     const { lane } = flight;
     const isHead = lane.flights[0] === flight;
-    if (isHead && flight.effect?.renewsKey) this.#renewKey(lane);
+    if (isHead && flight.effect?.renewsKey) lendAnew(this.#rank(lane.target), lane.initiator);
     this.#landing = flight;
     const hasEnded = land(this.#core, this.#sim, flight);
     this.#landing = null;
@@ -314,10 +324,6 @@ export class NicSide {
 
   // --- landing -------------------------------------------------------------------------------------------------------
 
-  #renewKey({ initiator, target }: Lane): void {
-    renewKey(this.#rank(target), initiator);
-  }
-
   /** Has the fabric move the bytes of what lands, and waits for it. */
   #move(source: SimRegion, target: SimRegion, runs: Float64Array, count: number): boolean {
     const core = this.#core;
@@ -335,7 +341,9 @@ export class NicSide {
       triples[at + 2] = runs[at + 2]!;
       bytes += runs[at + 2]!;
     }
-    core.judge.landed(lane.initiator, batch, triples, open.passed);
+    // A descriptor may have led elsewhere than to the peer that was meant.
+    if (lane.target === batch.peer) core.judge.landed(lane.initiator, batch, triples, open.passed);
+    else core.judge.landed(lane.initiator, { ...batch, peer: lane.target }, triples, 0);
     observer?.moved(bytes);
     fabric.post(this.#connectionOf(local, remote), chain!.operation, triples, batch.tag);
     let [completion] = fabric.poll();

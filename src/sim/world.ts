@@ -96,7 +96,10 @@ class World {
     this.#border = { spec, cacheOf: (actor) => this.#caches[actor] };
     this.#guests = this.#createGuestHost(spec);
     const guarded = guardConnector(connector, this.#guests);
-    this.#cluster = buildCluster(setup, limits, grain, guarded, guardPolicy(policy, this.#guests), memory);
+    const policyOf = guardPolicy(policy, this.#guests);
+    this.#cluster = buildCluster(setup, limits, grain, guarded, policyOf, memory, (self, peer) =>
+      this.#nic.describe(self, peer),
+    );
     const { places } = this.#cluster;
     this.#caches = places.map((place) => (place === undefined ? undefined : mapCache(place.views)));
     this.#core.judge = this.#createJudge(spec);
@@ -319,7 +322,7 @@ class World {
       case 'reset':
         return this.#nic.reset(actor, effect.peer);
       case 'fence':
-        return this.#nic.fence(actor, effect.peer, effect.epoch);
+        return this.#nic.fence(actor, effect.peer);
     }
   }
 

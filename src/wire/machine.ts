@@ -35,6 +35,12 @@ export interface PostedBatch {
   readonly remoteBlocks: readonly BlockId[];
 }
 
+/** What a rank's MoRI-IO engine says of itself and of one memory, packed (mori-io.md A2); what peers send each other. */
+export interface Description {
+  readonly engineDesc: Uint8Array;
+  readonly memoryDesc: Uint8Array;
+}
+
 export type Effect =
   | { readonly kind: 'send'; readonly to: ActorId; readonly message: Message }
   /** Wakes the machine once, somewhere in [earliest, latest]; re-arming replaces. The world chooses where. */
@@ -48,14 +54,17 @@ export type Effect =
   | { readonly kind: 'stop'; readonly timer: number; readonly object: number }
   | { readonly kind: 'turn'; readonly thread: number; readonly delayMicros: number }
   | { readonly kind: 'join'; readonly phase: number; readonly delayMicros: number }
-  /** Makes a session with the peer as its descriptors of that epoch say. */
-  | { readonly kind: 'connect'; readonly peer: ActorId; readonly epoch: number }
+  /**
+   * Makes a session from what the peer said of itself: MoRI-IO's packed descriptors of its engine and of the memory that it
+   * lent. Nothing else is known of the peer: what they say wrongly goes wrong. Posts towards `peer` go over this session.
+   */
+  | ({ readonly kind: 'connect'; readonly peer: ActorId } & Description)
   | { readonly kind: 'post'; readonly batch: PostedBatch }
   /**
-   * Target side: takes the memory lent to `peer` back and lends it under a new key. Nothing of `peer` can land after this,
-   * and only a connection made with this `epoch` or a later one will work.
+   * Target side: takes the memory lent to `peer` back and lends it under a new key. Nothing of `peer` can land after this until
+   * it has connected with the new descriptor.
    */
-  | { readonly kind: 'fence'; readonly peer: ActorId; readonly epoch: number }
+  | { readonly kind: 'fence'; readonly peer: ActorId }
   /** Initiator side: the queue pairs towards `peer` are taken down, and every batch of them ends. */
   | { readonly kind: 'reset'; readonly peer: ActorId }
   | { readonly kind: 'note'; readonly note: Note };

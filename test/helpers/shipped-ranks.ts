@@ -2,8 +2,14 @@ import { layTopology, type Mode, type Topology } from '../../src/base/topology.t
 import type { ConnectorWorker, WorkerEnv } from '../../src/connector/plug.ts';
 import { shipped } from '../../src/connector/shipped/index.ts';
 import type { ShippedMeta } from '../../src/connector/shipped/state.ts';
-import { headsOfRank, layView } from '../../src/kv/view.ts';
-import type { Effect, Emit, Input, Note } from '../../src/wire/machine.ts';
+import {
+  emptyEngineDesc,
+  emptyMemoryDesc,
+  packEngineDesc,
+  packMemoryDesc,
+} from '../../src/io/descriptors.ts';
+import { headsOfRank, type LayerView, layView } from '../../src/kv/view.ts';
+import type { Description, Effect, Emit, Input, Note } from '../../src/wire/machine.ts';
 import type { Message } from '../../src/wire/messages.ts';
 
 /** The ranks of one P and two D behind the plug, without schedulers, NIC or network: whoever drives them decides what comes when. */
@@ -34,6 +40,15 @@ export interface Mail {
 
 /** What was turned away, and why. */
 type Refused = Extract<Note, { readonly kind: 'refused' }>;
+
+/** What its engine would say, if it had one. */
+export function describeRank(key: string, views: readonly LayerView[]): Description {
+  const size = BigInt(views.reduce((sum, { bytes }) => sum + bytes, 0));
+  return {
+    engineDesc: packEngineDesc({ ...emptyEngineDesc(), key }),
+    memoryDesc: packMemoryDesc({ ...emptyMemoryDesc(), engineKey: key, size }),
+  };
+}
 
 export class ShippedRanks {
   readonly topology: Topology;
@@ -83,6 +98,7 @@ export class ShippedRanks {
           blockTokens: BLOCK_TOKENS,
           queuePairs: 1,
           sendQueueDepth: 8,
+          describe: () => describeRank(this.topology.actors[self]!.name, views),
         };
         this.envs.set(self, env);
         this.#workers.set(self, shipped.createWorker(env));

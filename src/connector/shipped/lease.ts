@@ -213,7 +213,7 @@ function repeatRevoke(turn: Turn, lease: Lease, peer: LeasePeer): void {
   state.epochs.set(peer.rank, epoch);
   // Numbers that the peer may never have heard of are given again: under the new epoch, and for other transfers.
   state.grantsGiven.set(peer.rank, state.grantsHeard.get(peer.rank) ?? 0);
-  emit({ kind: 'fence', peer: peer.rank, epoch });
+  emit({ kind: 'fence', peer: peer.rank });
   goal(emit, 'revoke-fenced');
   move(LEASE_MOVES, peer, 'Fenced');
 }

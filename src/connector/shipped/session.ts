@@ -1,17 +1,14 @@
 import { move } from '../../base/moves.ts';
 import { type ActorId, PROXY } from '../../base/topology.ts';
-import { MemoryLocationType, StatusCode } from '../../io/codes.ts';
-import { emptyMemoryDesc, packEngineDesc, packMemoryDesc } from '../../io/descriptors.ts';
+import { StatusCode } from '../../io/codes.ts';
 import type { Emit } from '../../wire/machine.ts';
 import { refuse } from '../../wire/notes.ts';
-import type { WorkerEnv } from '../plug.ts';
 import { goal } from './goals.ts';
 import { LIMITS } from './limits.ts';
-import type { RankGeometry, ShippedMessage } from './messages.ts';
+import type { ShippedMessage } from './messages.ts';
 import { SESSION_MOVES } from './moves.ts';
 import { refuseReply } from './reply.ts';
 import {
-  type Description,
   epochOf,
   type QueuedRuns,
   type Session,
@@ -64,15 +61,9 @@ export function onHandshakeTimer(turn: Turn, peer: ActorId): void {
 
 /** This rank's own descriptors and geometry, as sent in a handshake; packed once in a rank's life. */
 export function describe(state: WorkerState, peer: ActorId, attempt: number): ShippedMessage {
-  state.description ??= packDescription(state.env);
-  return { kind: 'peer', name: 'metaReply', attempt, epoch: epochOf(state, peer), ...state.description };
-}
-
-function packDescription(env: WorkerEnv): Description {
-  const name = env.topology.actors[env.self]!.name;
+  const { env } = state;
   const { engine, role, ranks } = env.spec;
-  const host = `host-${engine}`;
-  const geometry: RankGeometry = {
+  state.geometry ??= {
     engine,
     role,
     tpRank: env.tpRank,
@@ -80,29 +71,10 @@ function packDescription(env: WorkerEnv): Description {
     blockTokens: env.blockTokens,
     views: env.views,
   };
-  return {
-    engineDesc: packEngineDesc({
-      key: name,
-      nodeId: `node-${engine}`,
-      hostname: host,
-      host: '127.0.0.1',
-      port: HANDSHAKE_PORT + env.self,
-      pid: 1000 + env.self,
-    }),
-    memoryDesc: packMemoryDesc({
-      ...emptyMemoryDesc(),
-      engineKey: name,
-      deviceId: env.tpRank,
-      size: BigInt(env.regionBytes),
-      loc: MemoryLocationType.GPU,
-      numaNode: -1,
-    }),
-    geometry,
-  };
+  const { geometry } = state;
+  const said = { attempt, epoch: epochOf(state, peer), geometry, ...env.describe(peer) };
+  return { kind: 'peer', name: 'metaReply', ...said };
 }
-
-/** MoRIIO's default; each rank adds its number. */
-const HANDSHAKE_PORT = 6301;
 
 export function onMetaReply(turn: Turn, from: ActorId, message: ShippedMessage<'metaReply'>): void {
   const { state, at, emit, user } = turn;
@@ -121,7 +93,8 @@ export function onMetaReply(turn: Turn, from: ActorId, message: ShippedMessage<'
   emit({ kind: 'stop', timer: TIMER.handshake, object: from });
   const { queuePairs, sendQueueDepth } = state.env;
   session.epoch = message.epoch;
-  emit({ kind: 'connect', peer: from, epoch: message.epoch });
+  const { engineDesc, memoryDesc } = message;
+  emit({ kind: 'connect', peer: from, engineDesc, memoryDesc });
   session.views = message.geometry.views;
   session.queuePairs = Array.from(
     { length: queuePairs },

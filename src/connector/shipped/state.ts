@@ -188,16 +188,9 @@ export interface Early {
   release: { readonly tpSize: number; readonly ok: boolean } | null;
 }
 
-/** What a rank tells of itself in a handshake. */
-export interface Description {
-  readonly engineDesc: Uint8Array;
-  readonly memoryDesc: Uint8Array;
-  readonly geometry: RankGeometry;
-}
-
 export interface WorkerState {
   readonly env: WorkerEnv;
-  description: Description | null;
+  geometry: RankGeometry | null;
   readonly hauls: SmallMap<TransferId, Haul>;
   readonly leases: SmallMap<TransferId, Lease>;
   readonly early: SmallMap<TransferId, SmallMap<ActorId, Early>>;
@@ -225,7 +218,7 @@ export interface WorkerState {
 export function createWorkerState(env: WorkerEnv): WorkerState {
   return {
     env,
-    description: null,
+    geometry: null,
     hauls: new SmallMap(),
     leases: new SmallMap(),
     early: new SmallMap(),

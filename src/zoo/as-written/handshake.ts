@@ -1,5 +1,5 @@
 import { pushAll } from '../../base/lists.ts';
-import type { EngineId, EngineSpec } from '../../base/topology.ts';
+import type { ActorId, EngineId, EngineSpec } from '../../base/topology.ts';
 import type { BytesMessage } from '../../wire/messages.ts';
 import { assigned } from './faults.ts';
 import { goal } from './goals.ts';
@@ -30,15 +30,14 @@ export function* handshakeListener(state: WorkerState): Routine {
       yield state.metaRequested;
       continue;
     }
-    state.ownReplies ??= describeSelf(state);
-    for (const message of state.ownReplies) state.emit({ kind: 'send', to: asker, message });
+    for (const message of describeSelf(state, asker)) state.emit({ kind: 'send', to: asker, message });
   }
 }
 
-function describeSelf(state: WorkerState): BytesMessage[] {
-  const { self, tpRank } = state.env;
-  const name = nameOf(state, self);
-  return [engineReplyBytes(name, BASE_PORT + self, state.views), memoryReplyBytes(name, tpRank, state.views)];
+function describeSelf({ env, views }: WorkerState, asker: ActorId): BytesMessage[] {
+  const { engineDesc, memoryDesc } = env.describe(asker);
+  const name = env.topology.actors[env.self]!.name;
+  return [engineReplyBytes(name, engineDesc, views), memoryReplyBytes(memoryDesc, views.length)];
 }
 
 // --- the executor -------------------------------------------------------------------------------------------------
@@ -58,7 +57,7 @@ function* askEngine(state: WorkerState, engine: EngineSpec): Routine {
     state.emit({ kind: 'send', to: peer, message: metaRequestBytes() });
     while (state.replies.length < 2) yield state.replied;
     const [first, second] = state.replies.splice(0, 2);
-    state.peerViews.set(peer, readReplies(first!.bytes, second!.bytes).views);
+    state.peers.set(peer, readReplies(first!.bytes, second!.bytes));
   }
   state.asking = -1;
   yield* acquire(state.handshakeLock, 'handshake executor');

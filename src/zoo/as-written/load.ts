@@ -57,7 +57,7 @@ function postReads(state: WorkerState, load: LoadOrder): number[] {
 function postRead(state: WorkerState, load: LoadOrder, peer: ActorId, layer: number): number {
   const { request, transfer, blocks, remoteBlocks, tokenFrom, tokenTo } = load;
   const local = state.views[layer]!;
-  const remote = state.peerViews.get(peer)![layer]!;
+  const remote = state.peers.get(peer)!.views[layer]!;
   const runs: number[] = [];
   planUnits(
     { layer: local, blocks, firstUnit: 0 },

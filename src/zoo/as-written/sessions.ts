@@ -54,7 +54,8 @@ function sayWrongSize(state: WorkerState, layer: number): void {
 function openSession(state: WorkerState, peer: ActorId): void {
   if (state.connected.has(peer)) return;
   state.connected.add(peer);
-  state.emit({ kind: 'connect', peer, epoch: 0 });
+  const { engineDesc, memoryDesc } = state.peers.get(peer)!;
+  state.emit({ kind: 'connect', peer, engineDesc, memoryDesc });
 }
 
 /** A batch has ended; whoever waits for it looks again. */

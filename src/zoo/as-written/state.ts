@@ -2,7 +2,6 @@ import type { LayerView } from '../../base/cache-view.ts';
 import type { ActorId, BlockId, EngineId, RequestId, TransferId } from '../../base/topology.ts';
 import type { WorkerEnv } from '../../connector/plug.ts';
 import type { Emit, Fields, Wait } from '../../wire/machine.ts';
-import type { BytesMessage } from '../../wire/messages.ts';
 import type { FaultSet } from './faults.ts';
 import {
   createLock,
@@ -13,6 +12,7 @@ import {
   type Signal,
   type Threads,
 } from './threads.ts';
+import type { PeerCaches } from './wire.ts';
 
 /** What a worker process of the first connector holds. Its threads share all of it, some under a lock, some not. */
 
@@ -81,8 +81,6 @@ export interface WorkerState {
 
   // Handshakes.
   readonly handshakeLock: Lock;
-  /** This rank's two answers to a metadata request, made at the first one. */
-  ownReplies: readonly BytesMessage[] | null;
   readonly metaRequests: ActorId[];
   readonly metaRequested: Signal;
   readonly jobs: (() => Routine)[];
@@ -95,8 +93,8 @@ export interface WorkerState {
   readonly futures: Set<RemoteId>;
   /** DP ranks whose handshake has ended. */
   readonly registered: Set<EngineId>;
-  /** Caches of each peer rank that was asked. */
-  readonly peerViews: Map<ActorId, readonly LayerView[]>;
+  /** What each peer rank that was asked said of itself. */
+  readonly peers: Map<ActorId, PeerCaches>;
   /** Remotes all of whose DP ranks are registered. */
   readonly readyFlags: Set<RemoteId>;
   readonly handshakeEnded: Signal;
@@ -155,7 +153,6 @@ export function createState(env: WorkerEnv, views: readonly LayerView[], faults:
     threads: createThreads(),
     emit: NOTHING,
     handshakeLock: createLock(),
-    ownReplies: null,
     metaRequests: [],
     metaRequested: createSignal(),
     jobs: [],
@@ -165,7 +162,7 @@ export function createState(env: WorkerEnv, views: readonly LayerView[], faults:
     asking: -1,
     futures: new Set(),
     registered: new Set(),
-    peerViews: new Map(),
+    peers: new Map(),
     readyFlags: new Set(),
     handshakeEnded: createSignal(),
     waitingTasks: new Map(),

@@ -2,7 +2,7 @@ import { encode } from '@msgpack/msgpack';
 import { type LayerView, WHOLE_CONTEXT } from '../../base/cache-view.ts';
 import type { BlockId, RequestId, TransferId } from '../../base/topology.ts';
 import { decodeUtf8, encodeUtf8 } from '../../base/utf8.ts';
-import { packEngineDesc, packMemoryDesc, unpackEngineDesc, unpackMemoryDesc } from '../../io/descriptors.ts';
+import type { Description } from '../../wire/machine.ts';
 import type { BytesMessage } from '../../wire/messages.ts';
 import { decodeMsgpack } from '../../wire/msgpack.ts';
 
@@ -129,13 +129,7 @@ function lengthsOf({ parts, blockUnits, unitTokens, headFirst, headCount }: Laye
 const PART_NAMES = [['latent'], ['k', 'v']] as const;
 
 /** The inverse, with what the replies say elsewhere. A form is not spoken of: the first connector compares none. */
-function viewOf(
-  layer: number,
-  base: number,
-  bytes: number,
-  blockCount: number,
-  lengths: readonly number[],
-): LayerView {
+function viewOf(layer: number, base: number, blockCount: number, lengths: readonly number[]): LayerView {
   const [partCount, partStride, blockStride, unitStride, headStride, cellBytes] = lengths as [
     1 | 2,
     number,
@@ -166,16 +160,19 @@ function viewOf(
     headFirst,
     headCount,
     form: '',
-    bytes,
+    bytes: blockStride * blockCount,
   };
 }
 
 /** First reply: who this engine is and how its caches are laid out. */
-export function engineReplyBytes(name: string, port: number, views: readonly LayerView[]): BytesMessage {
-  const agent = packEngineDesc({ key: name, nodeId: '', hostname: name, host: '127.0.0.1', port, pid: port });
+export function engineReplyBytes(
+  name: string,
+  engineDesc: Uint8Array,
+  views: readonly LayerView[],
+): BytesMessage {
   const bytes = encode({
     engine_id: name,
-    agent_metadata: agent,
+    agent_metadata: engineDesc,
     kv_caches_base_addr: views.map((view) => view.parts[0]!.base),
     num_blocks: views[0]!.blockCount,
     block_len: views.map(lengthsOf),
@@ -184,54 +181,30 @@ export function engineReplyBytes(name: string, port: number, views: readonly Lay
   return { kind: 'bytes', port: 'handshake', bytes };
 }
 
-/** Second reply: a packed memory descriptor for each layer. */
-export function memoryReplyBytes(name: string, tpRank: number, views: readonly LayerView[]): BytesMessage {
-  const bytes = encode(views.map((view) => [packMemoryDesc(memoryDescOf(name, tpRank, view))]));
+/** Second reply: a packed memory descriptor for each layer; here all layers lie in one memory. */
+export function memoryReplyBytes(memoryDesc: Uint8Array, layers: number): BytesMessage {
+  const bytes = encode(new Array<Uint8Array[]>(layers).fill([memoryDesc]));
   return { kind: 'bytes', port: 'handshake', bytes };
-}
-
-function memoryDescOf(
-  engineKey: string,
-  deviceId: number,
-  view: LayerView,
-): Parameters<typeof packMemoryDesc>[0] {
-  return {
-    engineKey,
-    id: view.layer,
-    deviceId,
-    deviceBusId: '',
-    data: BigInt(view.parts[0]!.base),
-    size: BigInt(view.bytes),
-    loc: 2,
-    ipcHandle: new Uint8Array(64),
-    numaNode: -1,
-    ipcOffset: 0n,
-    fabricHandle: new Uint8Array(64),
-    vpodId: -1,
-    vpodPpodId: '',
-    fabricOffset: 0n,
-    fabricAllocSize: 0n,
-  };
 }
 
 interface EngineReply {
   readonly agent_metadata: Uint8Array;
+  readonly kv_caches_base_addr: readonly number[];
   readonly num_blocks: number;
   readonly block_len: readonly (readonly number[])[];
 }
 
-/** The peer's caches from its two replies. The first connector trusts its peers: it checks nothing here. */
-export function readReplies(
-  engineBytes: Uint8Array,
-  memoryBytes: Uint8Array,
-): { readonly key: string; readonly views: LayerView[] } {
+/** What a peer said of itself, and its caches. */
+export interface PeerCaches extends Description {
+  readonly views: readonly LayerView[];
+}
+
+/** From a peer's two replies. The first connector trusts its peers: it checks nothing here. */
+export function readReplies(engineBytes: Uint8Array, memoryBytes: Uint8Array): PeerCaches {
   const engine = decodeMsgpack(engineBytes) as EngineReply;
   const layers = decodeMsgpack(memoryBytes) as readonly (readonly Uint8Array[])[];
-  const { key } = unpackEngineDesc(engine.agent_metadata);
-  const views = layers.map(([packed], layer) => {
-    const memory = unpackMemoryDesc(packed!);
-    const { data, size } = memory;
-    return viewOf(layer, Number(data), Number(size), engine.num_blocks, engine.block_len[layer]!);
-  });
-  return { key, views };
+  const views = layers.map((_, layer) =>
+    viewOf(layer, engine.kv_caches_base_addr[layer]!, engine.num_blocks, engine.block_len[layer]!),
+  );
+  return { engineDesc: engine.agent_metadata, memoryDesc: layers[0]![0]!, views };
 }

@@ -110,7 +110,7 @@ function postLayer(
 ): void {
   const runs: number[] = [];
   const local = state.views[layer]!;
-  const remote = state.peerViews.get(peer)![layer]!;
+  const remote = state.peers.get(peer)!.views[layer]!;
   planUnits(
     { layer: local, blocks: save.blocks, firstUnit: 0 },
     { layer: remote, blocks: remoteBlocks, firstUnit: 0 },

@@ -161,6 +161,8 @@ describe('what a hook returns', () => {
   });
 });
 
+const NOBODY = { engineDesc: new Uint8Array(), memoryDesc: new Uint8Array() };
+
 describe('what a hook asks for', () => {
   const send = (to: number) => ({
     kind: 'send',
@@ -237,7 +239,7 @@ describe('what a hook asks for', () => {
     ],
     ["a turn of the engine's loop", { kind: 'turn', thread: 0, delayMicros: 1 }, 'turn', 'turn-of-engine'],
     ['a place among the ranks', { kind: 'join', phase: 0, delayMicros: 1 }, 'join', 'joins-ranks'],
-    ['a connection to the proxy', { kind: 'connect', peer: 0, epoch: 0 }, 'connect', 'peer-has-no-nic'],
+    ['a connection to the proxy', { kind: 'connect', peer: 0, ...NOBODY }, 'connect', 'peer-has-no-nic'],
     ['a batch for nobody', { kind: 'post', batch: { peer: 77 } }, 'post', 'peer-unknown'],
     ['a note of the engine', note({ kind: 'free', request: 0, blocks: [0] }), 'note', 'note-of-engine'],
     ['a goal of no name', note({ kind: 'goal', name: 'x' }), 'note', 'odd-note'],
