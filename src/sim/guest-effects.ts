@@ -96,18 +96,18 @@ function mistakeOf(guest: Guest, effect: Effect, bounds: GuestBounds): Mistake |
   if (mistake !== null) return mistake;
   if (effect.kind === 'join') return odd('joins-ranks', {});
   if (effect.kind === 'turn' && effect.thread === 0) return odd('turn-of-engine', {});
-  if (effect.kind === 'send') return mistakeInMessage(effect.message, bounds.forms);
+  if (effect.kind === 'send') return mistakeInMessage(effect.message, bounds);
   return effect.kind === 'note' ? mistakeInNote(effect.note, bounds) : null;
 }
 
 /** Of its own form, or bytes. Fields that do not fit are for the receiver to refuse. */
-function mistakeInMessage(message: Message, forms: PeerForms | null): Mistake | null {
+function mistakeInMessage(message: Message, { forms, blocks }: GuestBounds): Mistake | null {
   if (message.kind === 'bytes' && isBytes(message)) return null;
   const name: unknown = message.kind === 'peer' ? message.name : null;
   if (!isMessageName(name)) return odd('not-between-peers', { value: describeValue(message) });
   if (forms !== null && !Object.hasOwn(forms, name))
     return odd('message-without-form', { message: name, forms: Object.keys(forms).join(', ') });
-  const oddity = oddityOfPlain(message);
+  const oddity = oddityOfPlain(message, blocks);
   return oddity === '' ? null : odd('message-not-plain', { message: name, oddity });
 }
 

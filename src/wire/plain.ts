@@ -10,15 +10,19 @@ export const PLAIN_BYTES_MAX = 1 << 20;
 
 interface Walk {
   values: number;
+  readonly valuesMax: number;
 }
 
-/** Why a value is not plain data within the bounds, in words that go on from its name; '' when it is. */
-export function oddityOfPlain(value: unknown): string {
-  return oddity(value, 0, { values: 0 });
+/**
+ * Why a value is not plain data within the bounds, in words that go on from its name; '' when it is. `listed` values more are
+ * taken than otherwise: a list of all blocks of an engine is none too long.
+ */
+export function oddityOfPlain(value: unknown, listed = 0): string {
+  return oddity(value, 0, { values: 0, valuesMax: PLAIN_VALUES_MAX + listed });
 }
 
 function oddity(value: unknown, depth: number, walk: Walk): string {
-  if (++walk.values > PLAIN_VALUES_MAX) return `holds more than ${PLAIN_VALUES_MAX} values`;
+  if (++walk.values > walk.valuesMax) return `holds more than ${walk.valuesMax} values`;
   switch (typeof value) {
     case 'number':
       return Number.isFinite(value) ? '' : `holds ${value}, which is no finite number`;

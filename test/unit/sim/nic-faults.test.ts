@@ -76,8 +76,8 @@ describe('the shipped connector on the sound engine', () => {
   test('fails no load when the NIC does nothing out of the ordinary', () => {
     const { goals, findings } = attack([], 500);
     expect(findings).toEqual([]);
-    expect(goals.get('load-failed-recomputed')).toBe(0);
-    expect(goals.get('queue-pair-reset')).toBe(0);
+    // Goals that a calm world has no way to are not even listed.
+    expect([goals.get('load-failed-recomputed') ?? 0, goals.get('queue-pair-reset') ?? 0]).toEqual([0, 0]);
   });
 });
 
