@@ -112,7 +112,7 @@ test('a connector that throws is told with the file and line of its own', () => 
 describe('a module that is no connector is refused with what is wrong and where:', () => {
   test.each([
     ['nothing there', 'absent.mjs', null, /CONNECTOR-FILE: \.\/absent\.mjs: cannot be read: ENOENT/],
-    ['another kind of file', 'mine.json', '{}', /CONNECTOR-FILE: \.\/mine\.json: a module's name ends in/],
+    ['another kind of file', 'mine.txt', '{}', /CONNECTOR-FILE: \.\/mine\.txt: a module's name ends in/],
     ['no default export', 'a.mjs', 'export const x = 1;', /CONNECTOR-EXPORT: .* no default export/],
     [
       'a default export of another type',
