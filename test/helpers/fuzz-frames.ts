@@ -191,7 +191,7 @@ function rankDecoder(name: string, mode: 'read' | 'write'): Decoder {
       ranks.ended.length = 0;
       ranks.posted.length = 0;
       if (ranks.census() > 600) throw new Error(`${ranks.census()} things are kept`);
-      return cause === undefined ? null : told(cause);
+      return cause === undefined ? null : told(cause.reason);
     },
   };
 }

@@ -216,7 +216,7 @@ describe('what a hook asks for', () => {
       own({ blocks: new Array(200_000).fill(0) }),
       'send',
       'message-not-plain',
-      'more than 100000 values',
+      'more than 100009 values',
     ],
     [
       'a message with a megabyte',
