@@ -1,17 +1,11 @@
 import type { RequestId } from '../base/topology.ts';
 import type { ConnectorScheduler, FinishVerdict, RequestView, SchedulerEnv } from '../connector/plug.ts';
 import { FINISHED, MATCHED } from './answers.ts';
-import type { GuestRun } from './guest.ts';
 import { readValue } from './guest-error.ts';
+import type { GuestMeta, GuestRun } from './guest-run.ts';
 import { configOf, requestName, toldRequest } from './told.ts';
 
 /** The scheduler half of a guest: its hooks run to their end, in a process that has no threads. */
-
-/** For the ranks of the same engine: what the guest has packed, and who has finished since the last time. */
-export interface GuestMeta {
-  readonly packed: string | null;
-  readonly finished: readonly string[];
-}
 
 interface State {
   readonly run: GuestRun;

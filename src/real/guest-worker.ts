@@ -6,9 +6,8 @@ import { StatusCode } from '../io/codes.ts';
 import type { Emit, Input, Wait } from '../wire/machine.ts';
 import { refuse } from '../wire/notes.ts';
 import { type Answer, type ChildEffect, REPORTED } from './answers.ts';
-import type { GuestRun } from './guest.ts';
 import { GuestError, readValue } from './guest-error.ts';
-import type { GuestMeta } from './guest-scheduler.ts';
+import type { GuestMeta, GuestRun } from './guest-run.ts';
 import { blocksOf, configOf, requestOf, unitsOf } from './told.ts';
 
 /**

@@ -1,10 +1,11 @@
 import { BrokenBelief, UsageError } from '../base/failure.ts';
-import type { ActorId, EngineId, RequestId, TransferId } from '../base/topology.ts';
-import type { Connector, WorkerEnv } from '../connector/plug.ts';
+import type { TransferId } from '../base/topology.ts';
+import type { Connector } from '../connector/plug.ts';
 import type { Answer } from './answers.ts';
 import { Child, type ChildOptions } from './child.ts';
 import { GuestError, GuestThreadDeath } from './guest-error.ts';
 import { type GuestDescription, readGuestFile } from './guest-file.ts';
+import type { GuestRun } from './guest-run.ts';
 import { createGuestScheduler } from './guest-scheduler.ts';
 import { createGuestWorker } from './guest-worker.ts';
 
@@ -19,17 +20,6 @@ export interface Guest {
   /** For one run. */
   connectorOfRun(): Connector;
   close(): void;
-}
-
-/** What one run asks of the process. */
-export interface GuestRun {
-  ask(question: object): Answer;
-  /** An engine's scheduler hears of a request; a guest has no other name for a transfer than its request's. */
-  meet(engine: EngineId, request: RequestId, transfer: TransferId): void;
-  /** 0 for a request that the engine has not met. */
-  transferOf(engine: EngineId, request: RequestId): TransferId;
-  /** The ranks, by actor. `connect` of the guests' transport stands for a handshake of its own: here the peer describes itself. */
-  readonly ranks: Map<ActorId, WorkerEnv>;
 }
 
 /** @throws UsageError GUEST-SOURCE when the guest cannot be loaded; BrokenBelief as Child does. */

@@ -70,6 +70,41 @@ function unreachedOf(files: ReadonlyMap<string, string>, entries: readonly strin
   return [...files.keys()].filter((file) => !reached.has(file));
 }
 
+/** Files that reach themselves by imports, types included; each circle is told by all of its files. */
+function circlesOf(files: ReadonlyMap<string, string>): string[] {
+  const targets = new Map(
+    [...files].map(([file, source]) => [
+      file,
+      importsOf(source).flatMap((specifier) =>
+        specifier.startsWith('.') ? [targetOf(file, specifier)] : [],
+      ),
+    ]),
+  );
+  const reaches = (from: string): Set<string> => {
+    const reached = new Set<string>();
+    const queue = [...(targets.get(from) ?? [])];
+    while (queue.length > 0) {
+      const file = queue.pop()!;
+      if (reached.has(file)) continue;
+      reached.add(file);
+      queue.push(...(targets.get(file) ?? []));
+    }
+    return reached;
+  };
+  return [...files.keys()].filter((file) => reaches(file).has(file));
+}
+
+test('the search for circles names all files of one, and no others', () => {
+  const files = new Map([
+    ['src/kv/a.ts', "import './b.ts'; import type { X } from './d.ts';"],
+    ['src/kv/b.ts', "import type { C } from './c.ts';"],
+    ['src/kv/c.ts', "export { a } from './a.ts';"],
+    ['src/kv/d.ts', "import '../base/e.ts';"],
+    ['src/base/e.ts', ''],
+  ]);
+  expect(circlesOf(files)).toEqual(['src/kv/a.ts', 'src/kv/b.ts', 'src/kv/c.ts']);
+});
+
 describe('the layer rule fires on', () => {
   test.each([
     ['an import of a larger row', 'src/kv/a.ts', "import { b } from '../io/b.ts';"],
@@ -120,6 +155,10 @@ describe('the source tree', () => {
         .map((target) => `${file} imports ${target}`),
     );
     expect(missing).toEqual([]);
+  });
+
+  test('has no circle of imports', () => {
+    expect(circlesOf(new Map(SOURCES.map((file) => [file, textOf(file)])))).toEqual([]);
   });
 
   test('has no file that no entry of the package reaches: what tests alone use lies in test/', () => {

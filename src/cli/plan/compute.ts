@@ -2,7 +2,7 @@ import { greatest } from '../../base/lists.ts';
 import { batchMicros, NICS } from '../../io/profiles.ts';
 import { refusalOf } from '../../kv/refusal.ts';
 import type { PlanPair, PlanReport, Range } from '../../report/plan-report.ts';
-import { boundsOfBatches, createRoom, type LayerPair, type Load, measure } from './measure.ts';
+import { boundsOfBatches, createRoom, type Load, measure } from './measure.ts';
 import { bytesPerToken, type CacheDtype, type ModelSpec } from './model-spec.ts';
 import {
   cachesOf,
@@ -14,6 +14,7 @@ import {
   stageOf,
   tpRefusal,
 } from './ranks.ts';
+import type { LayerPair } from './row-planner.ts';
 import type { SideSpec } from './side-spec.ts';
 import { refuseLargePlan, refuseManyPairs, rememberingCuts } from './size.ts';
 

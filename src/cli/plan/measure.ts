@@ -1,7 +1,7 @@
 import { type LayerView, listedTokensOf } from '../../base/cache-view.ts';
 import type { Range } from '../../report/plan-report.ts';
 import { countWorkRequests } from './price.ts';
-import { createRowPlanner, type PartPair, type RowPlanner } from './row-planner.ts';
+import { createRowPlanner, type LayerPair, type PartPair, type RowPlanner } from './row-planner.ts';
 import { type BatchBounds, boundsOf, piecesOf, rememberingCuts, roomFor, tooLarge, unitsOf } from './size.ts';
 
 /** What two ranks move, counted. */
@@ -10,13 +10,6 @@ export interface Load {
   readonly runs: number;
   readonly bytes: number;
   readonly workRequests: number;
-}
-
-/** A layer on both sides, and the tokens of it that move. */
-export interface LayerPair {
-  readonly prefill: LayerView;
-  readonly decode: LayerView;
-  readonly tokens: Range;
 }
 
 /** What is known of a plan before its block lists are made. */

@@ -12,8 +12,16 @@ import {
   writePartsJob,
 } from '../../kv/row-kernels.ts';
 import { readKernelBytes } from '../../node/kernel-bytes.ts';
+import type { Range } from '../../report/plan-report.ts';
 import { instantiateKernels } from '../../sim/load-kernels.ts';
 import { aligned } from '../../sim/memory.ts';
+
+/** A layer on both sides, and the tokens of it that move. */
+export interface LayerPair {
+  readonly prefill: LayerView;
+  readonly decode: LayerView;
+  readonly tokens: Range;
+}
 
 /** A part of one layer as both sides hold it. */
 export interface PartPair {

@@ -2,8 +2,7 @@ import { type LayerView, listedTokensOf } from '../../base/cache-view.ts';
 import { UsageError } from '../../base/failure.ts';
 import { greatest } from '../../base/lists.ts';
 import type { Range } from '../../report/plan-report.ts';
-import type { LayerPair } from './measure.ts';
-import type { PartPair } from './row-planner.ts';
+import type { LayerPair, PartPair } from './row-planner.ts';
 
 /**
  * How large a plan will be, from shapes alone: known before a block list, a view or a row is made. A plan within these
