@@ -67,15 +67,19 @@ export interface Cluster {
   isLoaded(actor: ActorId, note: Extract<Note, { kind: 'loaded' }>): boolean;
 }
 
-export function buildCluster(
-  setup: Setup,
-  limits: EngineLimits,
-  grain: Grain,
-  connector: Connector,
-  policy: ChoicePolicy,
-  memory: WorldMemory,
-  describe: (self: ActorId, peer: ActorId) => Description,
-): Cluster {
+/** What a run has said, and what its machines are to be made of. */
+export interface ClusterSpec {
+  readonly setup: Setup;
+  readonly limits: EngineLimits;
+  readonly grain: Grain;
+  readonly connector: Connector;
+  readonly policy: ChoicePolicy;
+  readonly memory: WorldMemory;
+  readonly describe: (self: ActorId, peer: ActorId) => Description;
+}
+
+export function buildCluster(of: ClusterSpec): Cluster {
+  const { setup, limits, grain, connector, policy, memory } = of;
   const { topology } = setup;
   const proxy = createProxy(topology, policy);
   const schedulers: (SchedulerState | undefined)[] = [];
@@ -99,9 +103,9 @@ export function buildCluster(
     };
     schedulers[spec.scheduler] = createScheduler(config, connector.createScheduler(side));
     spec.ranks.forEach((self, tpRank) => {
-      const place = layRank(setup, limits, grain, spec, tpRank, memory);
+      const place = layRank(of, spec, tpRank);
       places[self] = place;
-      ranks[self] = buildRank(setup, limits, grain, connector, spec, self, tpRank, place, memory, describe);
+      ranks[self] = buildRank(of, spec, tpRank, place);
     });
   }
   return {
@@ -127,14 +131,7 @@ export function buildCluster(
   };
 }
 
-function layRank(
-  setup: Setup,
-  limits: EngineLimits,
-  grain: Grain,
-  spec: EngineSpec,
-  tpRank: number,
-  memory: WorldMemory,
-): RankPlace {
+function layRank({ setup, limits, grain, memory }: ClusterSpec, spec: EngineSpec, tpRank: number): RankPlace {
   const heads = headsOfRank(setup.heads, spec.ranks.length, tpRank);
   const order = spec.role === 'prefill' ? setup.prefillOrder : setup.decodeOrder;
   const views: LayerView[] = [];
@@ -157,18 +154,9 @@ function layRank(
   return { views, viewAddress, regionStart, regionEnd: regionStart + bytes };
 }
 
-function buildRank(
-  setup: Setup,
-  limits: EngineLimits,
-  grain: Grain,
-  connector: Connector,
-  spec: EngineSpec,
-  self: ActorId,
-  tpRank: number,
-  place: RankPlace,
-  memory: WorldMemory,
-  describe: (self: ActorId, peer: ActorId) => Description,
-): RankState {
+function buildRank(of: ClusterSpec, spec: EngineSpec, tpRank: number, place: RankPlace): RankState {
+  const { setup, limits, grain, connector, memory, describe } = of;
+  const self = spec.ranks[tpRank]!;
   const worker = connector.createWorker({
     topology: setup.topology,
     spec,

@@ -89,17 +89,19 @@ class World {
   constructor(core: Core) {
     const { spec } = core;
     resetMemory(spec.memory);
-    const { setup, limits, grain, connector, policy, memory } = spec;
+    const { setup, connector, policy } = spec;
     this.#prompts = spec.layPrompts();
     this.#core = core;
     this.#busy = filled(core.actorCount * HAPPENINGS, 0);
     this.#border = { spec, cacheOf: (actor) => this.#caches[actor] };
     this.#guests = this.#createGuestHost(spec);
     const guarded = guardConnector(connector, this.#guests);
-    const policyOf = guardPolicy(policy, this.#guests);
-    this.#cluster = buildCluster(setup, limits, grain, guarded, policyOf, memory, (self, peer) =>
-      this.#nic.describe(self, peer),
-    );
+    this.#cluster = buildCluster({
+      ...spec,
+      connector: guarded,
+      policy: guardPolicy(policy, this.#guests),
+      describe: (self, peer) => this.#nic.describe(self, peer),
+    });
     const { places } = this.#cluster;
     this.#caches = places.map((place) => (place === undefined ? undefined : mapCache(place.views)));
     this.#core.judge = this.#createJudge(spec);
