@@ -2,7 +2,7 @@ import { UsageError } from '../base/failure.ts';
 import type { RunOptions } from '../explore/run.ts';
 import { readScenario } from '../explore/scenario-file.ts';
 import { SCENARIO_NAMES, scenarioByName } from '../explore/scenario-names.ts';
-import { FIDELITIES, type Fidelity } from '../io/engine/surprises.ts';
+import { FIDELITIES, type Fidelity } from '../io/engine/quirks.ts';
 import type { Scenario } from '../sim/scenario.ts';
 import { SPECIMEN_NAMES, SPECIMENS, specimenByName, specimenOf } from '../zoo/registry.ts';
 import type { OptionRow } from './command.ts';
@@ -28,7 +28,7 @@ export const SCENARIO_OPTIONS: readonly OptionRow[] = [
   MODE_OPTION,
   {
     flag: '--engine <fidelity>',
-    text: 'the MoRI-IO engine as it is (mori), or without its surprises',
+    text: 'the MoRI-IO engine as it is (mori), or without its quirks',
     choices: FIDELITIES,
   },
   {

@@ -3,7 +3,7 @@ import { UsageError } from '../base/failure.ts';
 import { greatest } from '../base/lists.ts';
 import { describeValue } from '../base/thrown.ts';
 import { HAZARDS, type Hazard, type Hazards } from '../faults/hazards.ts';
-import { FIDELITIES } from '../io/engine/surprises.ts';
+import { FIDELITIES } from '../io/engine/quirks.ts';
 import type { Scenario } from '../sim/scenario.ts';
 import { SPECIMEN_NAMES, specimenByName } from '../zoo/registry.ts';
 

@@ -82,8 +82,8 @@ export {
   timerFired,
   unanswered,
 } from './engine/inputs.ts';
+export { type Fidelity, QUIRKS, type QuirkName, type Quirks } from './engine/quirks.ts';
 export type { Call, CreationOutcome, IOEngine, Session as IOEngineSession } from './engine/state.ts';
-export { type Fidelity, SURPRISES, type SurpriseName, type Surprises } from './engine/surprises.ts';
 export { beginWait, type StatusHooks, type StatusWait, stepWait } from './engine/wait.ts';
 export {
   addEngine,

@@ -21,7 +21,7 @@ export interface Loopback {
   readonly sim: VerbsSim;
   readonly engines: IOEngine[];
   readonly machine: Machine;
-  /** Lines that engines log, and how they ended where a surprise ends the process. */
+  /** Lines that engines log, and how they ended where a quirk ends the process. */
   readonly log: string[];
   readonly buffers: Map<bigint, Uint8Array>;
   readonly addresses: Map<Uint8Array, bigint>;

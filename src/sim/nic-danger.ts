@@ -91,7 +91,7 @@ function canBePosted({ core, sim, rankOf }: Queues, open: OpenBatch, slice: Slic
   const { initiator, batch } = open;
   const { operation, peer } = batch;
   const keys = { operation, lkey: slice.lkeys[index]!, rkey: slice.rkeys[index]! };
-  if (rankOf[initiator]!.engine.surprises.brokenForGood) {
+  if (rankOf[initiator]!.engine.quirks.brokenForGood) {
     const queuePair = sim.queuePairs.get(slice.endpoints[index]!.local.qpn);
     return queuePair !== undefined && canLand(sim, queuePair, keys);
   }

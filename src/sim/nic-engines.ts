@@ -19,8 +19,8 @@ import {
 } from '../io/engine/engine.ts';
 import type { Host, Machine } from '../io/engine/host.ts';
 import { answeredInProcess, serveInProcess, unanswered } from '../io/engine/inputs.ts';
+import type { Fidelity } from '../io/engine/quirks.ts';
 import type { IOEngine, Session } from '../io/engine/state.ts';
-import type { Fidelity } from '../io/engine/surprises.ts';
 import { simulateMachine } from '../io/machine-sim.ts';
 import type { VerbsPart } from '../io/verbs-sim.ts';
 import type { Description } from '../wire/machine.ts';

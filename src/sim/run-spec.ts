@@ -1,6 +1,6 @@
 import type { Connector } from '../connector/plug.ts';
 import type { NicFaultName } from '../faults/nic-faults.ts';
-import type { Fidelity } from '../io/engine/surprises.ts';
+import type { Fidelity } from '../io/engine/quirks.ts';
 import type { Fabric } from '../io/fabric.ts';
 import type { NicTimes } from '../io/profiles.ts';
 import type { Violation } from '../oracle/verdict.ts';

@@ -1,6 +1,6 @@
 import type { Mode } from '../base/topology.ts';
 import type { Hazards } from '../faults/hazards.ts';
-import type { Fidelity } from '../io/engine/surprises.ts';
+import type { Fidelity } from '../io/engine/quirks.ts';
 
 /** What a campaign varies and what it holds fixed. Plain data; the draws of a tape fill in the rest. */
 export interface Scenario {
@@ -35,7 +35,7 @@ export interface Scenario {
   readonly lookAhead: boolean;
   readonly queuePairsMax: number;
   readonly sendQueueDepths: readonly number[];
-  /** Whether the MoRI-IO engine under the connector is the library as it is, or without its surprises. */
+  /** Whether the MoRI-IO engine under the connector is the library as it is, or without its quirks. */
   readonly engine: Fidelity;
   /** Whether the engine may notify the target of each batch; a draw switches it on in one schedule of eight. */
   readonly notifications: boolean;

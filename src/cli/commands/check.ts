@@ -75,7 +75,7 @@ export const command = commandOf<CheckFlags>({
     },
     {
       line: 'check --engine mori',
-      does: 'the shipped connector on the MoRI-IO library as it is, surprises and all, instead of the sound engine',
+      does: 'the shipped connector on the MoRI-IO library as it is, quirks and all, instead of the sound engine',
       more: '[what they are](docs/ENGINE.md)',
     },
   ],

@@ -27,14 +27,13 @@ export function createBackend(engine: IOEngine, type: number, config: BackendCon
   if (type === BackendType.RDMA) return createRdma(engine, { ...RDMA_DEFAULTS, ...config });
   if (type === BackendType.XGMI) addCopyBackend(engine, 'xgmi', config);
   else if (type === BackendType.FABRIC) addCopyBackend(engine, 'fabric', config);
-  else
-    return endOrThrow(engine, engine.surprises.assertsAbort, 'abort', `backend type ${type} does not exist`);
+  else return endOrThrow(engine, engine.quirks.assertsAbort, 'abort', `backend type ${type} does not exist`);
   return null;
 }
 
 function addCopyBackend(engine: IOEngine, kind: CopyBackend['kind'], config: BackendConfig = {}): void {
   const remoteEngines = new SmallMap<string, EngineDesc>();
-  if (!engine.surprises.lateBackendForgets)
+  if (!engine.quirks.lateBackendForgets)
     for (const [key, peer] of engine.remoteEngines) remoteEngines.set(key, peer);
   engine[kind] ??= {
     kind,
@@ -83,18 +82,18 @@ function fallBackToXgmi(engine: IOEngine): string | null {
 }
 
 function buildRdma(engine: IOEngine, wanted: RdmaBackendConfig): string | null {
-  const { environment, machine, surprises, desc, host } = engine;
+  const { environment, machine, quirks, desc, host } = engine;
   const { config, warnings } = overrideConfig(wanted, environment);
   for (const warning of warnings) host.log('warn', warning);
-  const complaint = checkConfig(config, !surprises.configUnchecked);
+  const complaint = checkConfig(config, !quirks.configUnchecked);
   if (complaint !== null) return complaint;
-  const exits = surprises.environmentExits;
+  const exits = quirks.environmentExits;
   if (machine.gpus.length === 0) return endOrThrow(engine, exits, 'exit 255', 'rocm-smi reports no GPU');
   const port = host.listen(desc.host, desc.port);
   if (port === null) return endOrThrow(engine, exits, 'exit 255', `port ${desc.port} is in use`);
   desc.port = port;
   engine.rdma = emptyRdma(config, sendQueueBackoffMicros(environment));
-  if (surprises.lateBackendForgets) return null;
+  if (quirks.lateBackendForgets) return null;
   for (const [id, memory] of engine.memories) engine.rdma.memories.set(id, memory);
   for (const [key, peer] of engine.remoteEngines) engine.rdma.remoteEngines.set(key, peer);
   return null;
@@ -130,7 +129,7 @@ export function removeBackend(engine: IOEngine, type: number): void {
   if (type !== BackendType.RDMA || engine.rdma === null) return;
   const { transfers, waiters, byQpn } = engine.rdma;
   engine.rdma = null;
-  if (engine.surprises.removeStrands) return;
+  if (engine.quirks.removeStrands) return;
   for (const qpn of byQpn.keys()) engine.host.destroyQueuePair(qpn);
   const statuses = [
     ...[...transfers].map(({ status }) => status),

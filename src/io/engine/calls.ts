@@ -76,7 +76,7 @@ export function startCall(
 }
 
 function refusalOf(engine: IOEngine, backend: RdmaBackend, session: RdmaSession): Result | null {
-  if (engine.surprises.deadKeysStay || !backend.dead.has(session.local.id)) return null;
+  if (engine.quirks.deadKeysStay || !backend.dead.has(session.local.id)) return null;
   return { code: StatusCode.ERR_BAD_STATE, message: 'the local memory of this session was deregistered' };
 }
 
@@ -109,7 +109,7 @@ function makeSlice(
     endpoints: endpoints.length,
     postBatchSize: single ? 1 : backend.config.postBatchSize,
     depths,
-    signalsLastOnly: engine.surprises.lastChainSignals,
+    signalsLastOnly: engine.quirks.lastChainSignals,
   };
   const posts = workRequests.length > 0;
   if (formed.ok) transfer.total += formed.total;
@@ -158,9 +158,9 @@ function conclude(engine: IOEngine, backend: RdmaBackend, call: Call, result: Re
   const isEmpty = result.code === StatusCode.SUCCESS;
   if (isEmpty) updateStatus(call.status, result.code, result.message);
   else if (!goesOn(engine, backend, call.slices[0].transfer)) return;
-  const notifies = !isEmpty || engine.surprises.emptyBatchNotifies;
+  const notifies = !isEmpty || engine.quirks.emptyBatchNotifies;
   if (!notifies || !backend.config.enableNotification) return;
-  if (call.operation === 'read' && !isEmpty && !engine.surprises.readNotifiesEarly) {
+  if (call.operation === 'read' && !isEmpty && !engine.quirks.readNotifiesEarly) {
     call.owesNotification = true;
     return;
   }
@@ -171,7 +171,7 @@ function conclude(engine: IOEngine, backend: RdmaBackend, call: Call, result: Re
 function goesOn(engine: IOEngine, backend: RdmaBackend, transfer: Transfer): boolean {
   if (transfer.status !== null) backend.transfers.add(transfer);
   tellFailure(engine, backend, transfer);
-  return transfer.failure === null || engine.surprises.endsWhileMoving;
+  return transfer.failure === null || engine.quirks.endsWhileMoving;
 }
 
 /** The notification of a READ, once its data is here. Queue pairs that are down by now are asked for as a call would. */

@@ -66,7 +66,7 @@ function finish(engine: IOEngine, backend: RdmaBackend, transfer: Transfer): voi
   const { call, status } = transfer;
   if (status === null) return;
   const isNotifying = call.phase === 'notifying' || call.owesNotification;
-  if (!isNotifying || engine.surprises.successFlips) {
+  if (!isNotifying || engine.quirks.successFlips) {
     updateStatus(status, StatusCode.SUCCESS, 'success');
   } else call.dataDone = true;
   if (call.owesNotification) notifyLate(engine, backend, call);
@@ -89,5 +89,5 @@ function completeFailed(
     const text = isSend ? sendStatusText(status, backend.config.notifPerQp) : workStatusText(status);
     if (status !== 'WR_FLUSH_ERR') engine.host.log('warn', `${text} on id ${wrId}`);
   }
-  if (!engine.surprises.brokenForGood && endpoint.health === 'up') startRepair(engine, backend, endpoint);
+  if (!engine.quirks.brokenForGood && endpoint.health === 'up') startRepair(engine, backend, endpoint);
 }

@@ -99,7 +99,7 @@ export function expireControl(engine: IOEngine, server: ControlServer, atMicros:
 
 /** What the server reads from. Upstream has one thread, which a half-sent frame holds up (0.19). */
 function readOf(engine: IOEngine, { open }: ControlServer): readonly OpenConnection[] {
-  return engine.surprises.clientStallsControl ? open.slice(0, 1) : open;
+  return engine.quirks.clientStallsControl ? open.slice(0, 1) : open;
 }
 
 function readAll(engine: IOEngine, server: ControlServer): ControlAnswer[] {
@@ -138,6 +138,6 @@ function remove(engine: IOEngine, server: ControlServer, gone: OpenConnection): 
   const wasFirst = server.open[0] === gone;
   server.open.splice(server.open.indexOf(gone), 1);
   const next = server.open[0];
-  if (wasFirst && next !== undefined && engine.surprises.clientStallsControl)
+  if (wasFirst && next !== undefined && engine.quirks.clientStallsControl)
     next.sinceMicros = engine.nowMicros;
 }

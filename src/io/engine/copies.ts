@@ -45,7 +45,7 @@ export function startCopies(
     updateStatus(status, StatusCode.ERR_INVALID_ARGS, 'length out of range');
     return;
   }
-  const runs = single ? runsInOrder(entries) : mergeBothSides(entries, engine.surprises.tiesShuffle);
+  const runs = single ? runsInOrder(entries) : mergeBothSides(entries, engine.quirks.tiesShuffle);
   if (runs.length === 0) {
     setStatusCode(status, StatusCode.SUCCESS);
     return;
@@ -71,14 +71,14 @@ function areAligned(engine: IOEngine, entries: BatchEntries, status: TransferSta
   const { localOffsets, remoteOffsets, sizes } = entries;
   if (localOffsets.length === sizes.length && remoteOffsets.length === sizes.length) return true;
   const text = 'the lists of a batch differ in length';
-  endOrThrow(engine, engine.surprises.assertsAbort, 'abort', text);
+  endOrThrow(engine, engine.quirks.assertsAbort, 'abort', text);
   if (engine.ended === null) updateStatus(status, StatusCode.ERR_INVALID_ARGS, text);
   return false;
 }
 
 /** Upstream looks at no range (0.14). */
 function isInRange(engine: IOEngine, { local, remote }: CopySession, entries: BatchEntries): boolean {
-  if (engine.surprises.copiesUnchecked) return true;
+  if (engine.quirks.copiesUnchecked) return true;
   const { localOffsets, remoteOffsets, sizes } = entries;
   return sizes.every(
     (size, index) =>

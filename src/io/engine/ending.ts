@@ -30,7 +30,7 @@ export function endOrphans(engine: IOEngine, backend: RdmaBackend, orphaned: rea
 /** A call fails by itself. Upstream stores the error whatever is on the wire, and keeps its pointer to the status (A3). */
 export function failCall(engine: IOEngine, backend: RdmaBackend, call: Call, failure: Result): void {
   const transfer = call.slices[0]?.transfer;
-  if (transfer === undefined || engine.surprises.endsWhileMoving)
+  if (transfer === undefined || engine.quirks.endsWhileMoving)
     updateStatus(call.status, failure.code, failure.message);
   else failTransfer(engine, backend, transfer, failure);
 }
@@ -46,7 +46,7 @@ export function tellFailure(engine: IOEngine, backend: RdmaBackend, transfer: Tr
   const { failure, status, call, moving } = transfer;
   if (failure === null || status === null) return;
   const mayMove = moving > 0 || call.phase === 'posting';
-  if (mayMove && !engine.surprises.endsWhileMoving) return;
+  if (mayMove && !engine.quirks.endsWhileMoving) return;
   updateStatus(status, failure.code, failure.message);
   transfer.status = null;
   backend.transfers.delete(transfer);

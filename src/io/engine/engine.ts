@@ -17,12 +17,12 @@ import { createCall, startCall } from './calls.ts';
 import { createCopySession, pollCopies, startCopies } from './copies.ts';
 import type { Host, Machine } from './host.ts';
 import { popInbound } from './notify.ts';
+import { type Fidelity, type Quirks, quirksOf } from './quirks.ts';
 import { dropRegions } from './regions.ts';
 import { startRepair } from './repair.ts';
 import { normalizeBusId, routeOf } from './routing.ts';
 import { createRdmaSession, remoteOf } from './sessions.ts';
 import type { Call, CopyBackend, CreationOutcome, IOEngine, RdmaBackend, Session } from './state.ts';
-import { type Fidelity, type Surprises, surprisesOf } from './surprises.ts';
 import { NO_BACKEND } from './texts.ts';
 
 /** MoRI-IO's IOEngine and its session (mori-io.md A4, A6): functions over plain state. Nothing blocks; see Host. */
@@ -37,10 +37,10 @@ export interface EngineOptions {
   readonly hostPort: Host;
   /** MORI_ variables; the real environment is never read. */
   readonly environment?: Environment;
-  /** `mori`, the default, does all that the library does; `sound` none of its surprises. */
+  /** `mori`, the default, does all that the library does; `sound` none of its quirks. */
   readonly fidelity?: Fidelity;
   /** Single switches that differ from the fidelity's. */
-  readonly surprises?: Partial<Surprises>;
+  readonly quirks?: Partial<Quirks>;
 }
 
 /** IOEngine's constructor: opens nothing and never fails (A4). */
@@ -53,10 +53,7 @@ export function createEngine(options: EngineOptions): IOEngine {
     environment,
     machine,
     host: hostPort,
-    surprises:
-      options.surprises === undefined
-        ? surprisesOf(fidelity)
-        : { ...surprisesOf(fidelity), ...options.surprises },
+    quirks: options.quirks === undefined ? quirksOf(fidelity) : { ...quirksOf(fidelity), ...options.quirks },
     nowMicros: 0,
     nextMemoryId: 0,
     nextTransferId: 0,
@@ -78,7 +75,7 @@ export function registerRemoteEngine(engine: IOEngine, peer: EngineDesc): void {
   engine.remoteEngines.set(peer.key, peer);
   for (const backend of backendsOf(engine)) backend.remoteEngines.set(peer.key, peer);
   const isAnother = before !== undefined && !sameEngineDesc(before, peer);
-  if (isAnother && !engine.surprises.restartKeepsQueuePairs) forgetPeer(engine, peer.key);
+  if (isAnother && !engine.quirks.restartKeepsQueuePairs) forgetPeer(engine, peer.key);
 }
 
 /** Sound engine: another process answers to the key now, so nothing of the old one is of use. */
@@ -161,7 +158,7 @@ function exportedParts(engine: IOEngine, memory: Memory): Partial<MemoryDesc> {
 export function deregisterMemory(engine: IOEngine, memory: MemoryDesc): void {
   const known = engine.memories.get(memory.id);
   const isOurs = known !== undefined && sameMemoryDesc(known, memory);
-  if (!isOurs && !engine.surprises.deregisterTrustsId) return;
+  if (!isOurs && !engine.quirks.deregisterTrustsId) return;
   const { id } = memory;
   engine.memories.delete(id);
   const { rdma } = engine;
@@ -249,7 +246,7 @@ function runWithSession(engine: IOEngine, request: TransferRequest, call: Call):
     }
     move(CALL_MOVES, call, 'Returned');
     call.threw = outcome.kind === 'threw' ? outcome.text : NO_BACKEND;
-    if (!engine.surprises.creationThrows) updateStatus(call.status, StatusCode.ERR_BAD_STATE, call.threw);
+    if (!engine.quirks.creationThrows) updateStatus(call.status, StatusCode.ERR_BAD_STATE, call.threw);
   });
 }
 
@@ -273,7 +270,7 @@ export function transferBatches(
   if (counts.some((count) => count !== counts[0])) {
     const text = endOrThrow(
       engine,
-      engine.surprises.assertsAbort,
+      engine.quirks.assertsAbort,
       'abort',
       'the lists of a batch differ in length',
     );
@@ -288,7 +285,7 @@ export function transferBatches(
     calls.push(
       transfer(engine, { operation, local, remote, status, entries: batches[index], transferId: ids[index] }),
     );
-    if (!hasRoute && engine.surprises.batchStopsEarly) break;
+    if (!hasRoute && engine.quirks.batchStopsEarly) break;
   }
   return calls;
 }
@@ -365,8 +362,8 @@ export function alive(): boolean {
  * that has waited too long for a completion. The library has nothing of the kind: there it does nothing.
  */
 export function resetQueuePairs(engine: IOEngine, remoteKey: string): void {
-  const { rdma, surprises } = engine;
-  if (rdma === null || engine.ended !== null || surprises.brokenForGood) return;
+  const { rdma, quirks } = engine;
+  if (rdma === null || engine.ended !== null || quirks.brokenForGood) return;
   for (const table of rdma.remotes.get(remoteKey)?.tables.values() ?? [])
     for (const endpoint of table) if (endpoint.health === 'up') startRepair(engine, rdma, endpoint);
 }

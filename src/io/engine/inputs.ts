@@ -25,7 +25,7 @@ export function complete(engine: IOEngine, completion: WorkCompletion): void {
 export function asyncEvent(engine: IOEngine, qpn: number, event: 'CQ_ERR'): void {
   engine.host.log('error', `asynchronous event ${event} of queue pair ${qpn}`);
   const endpoint = engine.rdma?.byQpn.get(qpn);
-  if (endpoint === undefined || engine.ended !== null || engine.surprises.brokenForGood) return;
+  if (endpoint === undefined || engine.ended !== null || engine.quirks.brokenForGood) return;
   if (endpoint.health === 'up') startRepair(engine, engine.rdma!, endpoint);
 }
 

@@ -114,7 +114,7 @@ export function popInbound(
   status: TransferStatus,
 ): boolean {
   if (remote.inbound.get(transferId) !== 0) return false;
-  if (!engine.surprises.popKeeps) remote.inbound.delete(transferId);
+  if (!engine.quirks.popKeeps) remote.inbound.delete(transferId);
   setStatusCode(status, StatusCode.SUCCESS);
   return true;
 }

@@ -8,7 +8,7 @@ export function regionOn(engine: IOEngine, backend: RdmaBackend, nic: number, me
   const known = backend.regions.get(byId);
   if (known !== undefined) return known;
   // A NIC gives a new key for each registration; upstream's pool gives one for each pointer.
-  const key = engine.surprises.pointerSharesSlot ? `${nic}:${memory.data}` : byId;
+  const key = engine.quirks.pointerSharesSlot ? `${nic}:${memory.data}` : byId;
   const slot = backend.pool.get(key) ?? {
     key,
     nic,

@@ -215,7 +215,7 @@ export function joinEndpoint(
   const { local, nic, nicRank, sizes } = half;
   engine.host.connectQueuePair(local.qpn, peer.eph);
   const { enableNotification, notifPerQp } = backend.config;
-  if (enableNotification || !engine.surprises.receivesOnlyIfNotified)
+  if (enableNotification || !engine.quirks.receivesOnlyIfNotified)
     engine.host.postReceives(local.qpn, notifPerQp);
   const endpoint: Endpoint = {
     id: backend.nextEndpointId,
@@ -287,7 +287,7 @@ function mismatchOf(
   remoteNic: number,
   mr: RdmaMemoryRegion,
 ): string | null {
-  const isUnknown = mr.rkey === 0 && !engine.surprises.emptyHidesUnknown;
+  const isUnknown = mr.rkey === 0 && !engine.quirks.emptyHidesUnknown;
   if (mr.length === remote.size && !isUnknown) return null;
   return (
     `RdmaBackend::CreateSession: remote MR size mismatch for engine ${remote.engineKey} rdevId=${remoteNic} ` +
@@ -326,8 +326,8 @@ function sessionOf(
       sizelessEndpoint: endpoints.findIndex(({ maxMessageBytes }) => maxMessageBytes === 0),
       chunking,
       merge: true,
-      rangeWraps: engine.surprises.rangeWraps,
-      tiesShuffle: engine.surprises.tiesShuffle,
+      rangeWraps: engine.quirks.rangeWraps,
+      tiesShuffle: engine.quirks.tiesShuffle,
     },
   };
 }

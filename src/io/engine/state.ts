@@ -8,7 +8,7 @@ import type { Chain, SubmissionLimits, WorkRequest } from '../submission.ts';
 import type { TransferStatus } from '../transfer-status.ts';
 import type { CallPhase } from './call-moves.ts';
 import type { Host, Machine } from './host.ts';
-import type { Surprises } from './surprises.ts';
+import type { Quirks } from './quirks.ts';
 
 /** The engine's whole state, as plain data. */
 export interface IOEngine {
@@ -16,7 +16,7 @@ export interface IOEngine {
   readonly environment: Environment;
   readonly machine: Machine;
   readonly host: Host;
-  readonly surprises: Surprises;
+  readonly quirks: Quirks;
   /** Virtual time of the last input, in microseconds. */
   nowMicros: number;
   nextMemoryId: number;
@@ -27,7 +27,7 @@ export interface IOEngine {
   rdma: RdmaBackend | null;
   xgmi: CopyBackend | null;
   fabric: CopyBackend | null;
-  /** How the process ended, when a surprise ended it; the engine does nothing any more. */
+  /** How the process ended, when a quirk ended it; the engine does nothing any more. */
   ended: string | null;
 }
 

@@ -90,7 +90,7 @@ function postChain(engine: IOEngine, backend: RdmaBackend, slice: Slice): void {
     end,
     signaled,
     tailId,
-    innerId: engine.surprises.innerFailureHides ? 0 : tailId,
+    innerId: engine.quirks.innerFailureHides ? 0 : tailId,
   });
   if (errno !== 0) {
     undoUnposted(engine, slice, index, tailId, posted);
@@ -107,7 +107,7 @@ function postChain(engine: IOEngine, backend: RdmaBackend, slice: Slice): void {
  * of the failed chain was posted.
  */
 function undoUnposted(engine: IOEngine, slice: Slice, index: number, tailId: number, posted: number): void {
-  const { degradedSticks, failedPostDegradesAll } = engine.surprises;
+  const { degradedSticks, failedPostDegradesAll } = engine.quirks;
   const { first, end, signaled } = slice.chains[slice.next];
   const endpoint = slice.endpoints[index];
   const unposted = end - first - posted;
@@ -150,13 +150,13 @@ function reportPostFailure(
 /** Ends a slice with ERR_RDMA_OP. Upstream forgets the unsignaled chains before; we may keep them as orphans. */
 function failSlice(engine: IOEngine, backend: RdmaBackend, slice: Slice, message: string): void {
   slice.result = { code: StatusCode.ERR_RDMA_OP, message };
-  if (engine.surprises.creditLeaks) return;
+  if (engine.quirks.creditLeaks) return;
   for (let index = 0; index < slice.endpoints.length; index += 1) orphan(slice, index, false);
   slice.endpoints.forEach((endpoint, index) => {
     drainOrphans(engine, endpoint, slice.lkeys[index], slice.rkeys[index]);
     // Nothing else would ever tell that they have ended.
     const isUndrained = endpoint.ledger.orphans > 0 && endpoint.health === 'up' && !endpoint.degraded;
-    if (isUndrained && !engine.surprises.brokenForGood) startRepair(engine, backend, endpoint);
+    if (isUndrained && !engine.quirks.brokenForGood) startRepair(engine, backend, endpoint);
   });
 }
 

@@ -46,7 +46,7 @@ export function sliceForWorkers(
 
 function shareOf(engine: IOEngine, whole: SliceShare, at: number, from: number, to: number): SliceShare {
   const { localOffsets, remoteOffsets, sizes } = whole.entries;
-  const keys = engine.surprises.workersUseFirstKeys ? 0 : at;
+  const keys = engine.quirks.workersUseFirstKeys ? 0 : at;
   const endpoint = whole.endpoints[at];
   return {
     endpoints: [endpoint],
@@ -84,13 +84,13 @@ function refusalBeforeSlicing(engine: IOEngine, call: Call, whole: SliceShare): 
   if (refusal !== null) return refusal;
   const { localOffsets, remoteOffsets, sizes } = whole.entries;
   const sameLength = localOffsets.length === sizes.length && remoteOffsets.length === sizes.length;
-  if (!sameLength && engine.surprises.assertsAbort) {
+  if (!sameLength && engine.quirks.assertsAbort) {
     engine.ended = 'a batch with lists of different lengths was given to worker threads';
     engine.host.processEnds('undefined behaviour', engine.ended);
     move(CALL_MOVES, call, 'Returned');
     return { code: StatusCode.ERR_INVALID_ARGS, message: engine.ended };
   }
-  if (sameLength && engine.surprises.sliceValidation) return null;
+  if (sameLength && engine.quirks.sliceValidation) return null;
   const formed = formWorkRequests(whole.entries, whole.limits);
   return formed.ok ? null : { code: formed.code, message: formed.message };
 }

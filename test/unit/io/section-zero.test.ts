@@ -6,7 +6,7 @@ import {
   sessionTransfer,
   transfer,
 } from '../../../src/io/engine/engine.ts';
-import { type Fidelity, SURPRISES } from '../../../src/io/engine/surprises.ts';
+import { type Fidelity, QUIRKS } from '../../../src/io/engine/quirks.ts';
 import { beginWait } from '../../../src/io/engine/wait.ts';
 import { createStatus, waitAllPoll } from '../../../src/io/transfer-status.ts';
 import {
@@ -22,7 +22,7 @@ import {
 } from './rig.ts';
 
 /**
- * The twenty facts of mori-io.md section 0. Most are switches, and surprises.test.ts shows each of them on and off; the
+ * The twenty facts of mori-io.md section 0. Most are switches, and quirks.test.ts shows each of them on and off; the
  * rest, which belong to the protocol itself, are shown here as both fidelities have them.
  */
 
@@ -36,7 +36,7 @@ function factsOf(says: string): number[] {
 }
 
 test('each of the twenty facts is a switch or is shown here, never both', () => {
-  const switched = new Set(Object.values(SURPRISES).flatMap(({ says }) => factsOf(says)));
+  const switched = new Set(Object.values(QUIRKS).flatMap(({ says }) => factsOf(says)));
   expect([...switched, ...SHOWN_HERE].sort((left, right) => left - right)).toEqual(FACTS);
 });
 

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { failed, StatusCode } from '../../../src/io/codes.ts';
+import { quirksOf } from '../../../src/io/engine/quirks.ts';
 import type { Call } from '../../../src/io/engine/state.ts';
-import { surprisesOf } from '../../../src/io/engine/surprises.ts';
 import { addPair, createRig, finishCall, fireNext, pump, type Row, start } from './rig.ts';
 
 /**
@@ -132,8 +132,8 @@ describe('the sound engine', () => {
     );
   });
 
-  test('has no surprise on', () => {
-    expect(Object.values(surprisesOf('sound')).some(Boolean)).toBe(false);
-    expect(Object.values(surprisesOf('mori')).every(Boolean)).toBe(true);
+  test('has no quirk on', () => {
+    expect(Object.values(quirksOf('sound')).some(Boolean)).toBe(false);
+    expect(Object.values(quirksOf('mori')).every(Boolean)).toBe(true);
   });
 });

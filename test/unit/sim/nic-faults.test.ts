@@ -9,7 +9,7 @@ import {
   type NicFaultName,
 } from '../../../src/faults/nic-faults.ts';
 import { StatusCode } from '../../../src/io/codes.ts';
-import type { Fidelity } from '../../../src/io/engine/surprises.ts';
+import type { Fidelity } from '../../../src/io/engine/quirks.ts';
 import type { CarriedRow, EventRow } from '../../../src/record/events.ts';
 import type { StepRow } from '../../../src/record/record.ts';
 import type { RunResult } from '../../../src/sim/run-spec.ts';

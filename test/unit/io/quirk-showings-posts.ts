@@ -1,9 +1,9 @@
 import { StatusCode } from '../../../src/io/codes.ts';
 import type { Call } from '../../../src/io/engine/state.ts';
+import type { Showing } from './quirk-showings.ts';
 import { apart, finishCall, type Pair, type Rig, type Row, start } from './rig.ts';
-import type { Showing } from './surprise-showings.ts';
 
-/** The surprises of what is posted in which order, and of posts that fail; the rest is in surprise-showings.ts. */
+/** The quirks of what is posted in which order, and of posts that fail; the rest is in quirk-showings.ts. */
 
 export function run(
   rig: Rig,
@@ -24,7 +24,7 @@ export const POST_SHOWINGS = {
     see: ({ rig, pair }) => {
       // The fourth of six chains fails, on queue pair 1; the first and the third are on queue pair 0, without a signal.
       const config = { qpPerTransfer: 2, postBatchSize: 1, enableNotification: false };
-      const made = pair(config, { surprises: { lastChainSignals: true } });
+      const made = pair(config, { quirks: { lastChainSignals: true } });
       let posts = 0;
       rig.hooks.posted = () => {
         posts += 1;

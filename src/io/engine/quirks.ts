@@ -2,7 +2,7 @@
  * Where MoRI-IO does what few would expect (mori-io.md, section 0 and A3 to A16). Each is a switch of its own: on, the
  * engine does as the library does; off, as one would wish. `says` is the library, `off` what we do instead.
  */
-export const SURPRISES = {
+export const QUIRKS = {
   popKeeps: {
     says: 'Pop consumes nothing; a reused id drives its counter below zero and is never seen again (0.2).',
     off: 'Pop removes the entry, and the id may be used afresh.',
@@ -125,23 +125,23 @@ export const SURPRISES = {
   },
 } as const satisfies Record<string, { readonly says: string; readonly off: string }>;
 
-export type SurpriseName = keyof typeof SURPRISES;
-export type Surprises = Readonly<Record<SurpriseName, boolean>>;
+export type QuirkName = keyof typeof QUIRKS;
+export type Quirks = Readonly<Record<QuirkName, boolean>>;
 export const FIDELITIES = ['sound', 'mori'] as const;
 export type Fidelity = (typeof FIDELITIES)[number];
 
-export const SURPRISE_NAMES = Object.keys(SURPRISES) as SurpriseName[];
+export const QUIRK_NAMES = Object.keys(QUIRKS) as QuirkName[];
 
-const BY_FIDELITY: { readonly [fidelity in Fidelity]: Surprises } = {
+const BY_FIDELITY: { readonly [fidelity in Fidelity]: Quirks } = {
   mori: allOf(true),
   sound: allOf(false),
 };
 
-function allOf(on: boolean): Surprises {
-  return Object.freeze(Object.fromEntries(SURPRISE_NAMES.map((name) => [name, on])) as Surprises);
+function allOf(on: boolean): Quirks {
+  return Object.freeze(Object.fromEntries(QUIRK_NAMES.map((name) => [name, on])) as Quirks);
 }
 
 /** All switches on, or all off. */
-export function surprisesOf(fidelity: Fidelity): Surprises {
+export function quirksOf(fidelity: Fidelity): Quirks {
   return BY_FIDELITY[fidelity];
 }

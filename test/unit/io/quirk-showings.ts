@@ -17,10 +17,11 @@ import {
   transferBatches,
 } from '../../../src/io/engine/engine.ts';
 import { complete } from '../../../src/io/engine/inputs.ts';
-import type { SurpriseName } from '../../../src/io/engine/surprises.ts';
+import type { QuirkName } from '../../../src/io/engine/quirks.ts';
 import type { RdmaBackendConfig } from '../../../src/io/rdma-config.ts';
 import { createStatus } from '../../../src/io/transfer-status.ts';
 import { landNext } from '../../../src/io/verbs-land.ts';
+import { ONE, POST_SHOWINGS, run } from './quirk-showings-posts.ts';
 import {
   addEngine,
   addMemory,
@@ -35,10 +36,9 @@ import {
   type Rig,
   start,
 } from './rig.ts';
-import { ONE, POST_SHOWINGS, run } from './surprise-showings-posts.ts';
 
 /**
- * Each switch of SURPRISES by itself: everything else is as in the sound engine, or as in the library, and the one switch
+ * Each switch of QUIRKS by itself: everything else is as in the sound engine, or as in the library, and the one switch
  * makes the difference that its sentence says.
  */
 
@@ -67,7 +67,7 @@ function unknownRegion(): AskMemoryRegion {
   return { ekey: 'target', devId: 0, id: 99, mr: emptyRdmaMemoryRegion() };
 }
 
-export const SHOWINGS: Readonly<Record<SurpriseName, Showing>> = {
+export const SHOWINGS: Readonly<Record<QuirkName, Showing>> = {
   ...POST_SHOWINGS,
   popKeeps: {
     see: ({ rig, pair }) => {
@@ -95,7 +95,7 @@ export const SHOWINGS: Readonly<Record<SurpriseName, Showing>> = {
       const lists = { locals: [local], remotes: [remote, remote], batches: [], statuses: [status], ids: [1] };
       transferBatches(initiator, 'write', lists);
       const tcp = createBackend(
-        addEngine(rig, 'fresh', { surprises: initiator.surprises }),
+        addEngine(rig, 'fresh', { quirks: initiator.quirks }),
         BackendType.TCP,
         fullConfig({}),
       );
@@ -187,7 +187,7 @@ export const SHOWINGS: Readonly<Record<SurpriseName, Showing>> = {
   creditLeaks: {
     see: ({ rig, pair }) => {
       // The last chain's post fails; with the library's signals the first two chains had none.
-      const made = pair({ maxSendWr: 64, postBatchSize: 2 }, { surprises: { lastChainSignals: true } });
+      const made = pair({ maxSendWr: 64, postBatchSize: 2 }, { quirks: { lastChainSignals: true } });
       let posts = 0;
       rig.hooks.posted = () => {
         posts += 1;
