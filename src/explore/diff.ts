@@ -26,7 +26,7 @@ export interface DiffSide {
 
 /** What a run came to, as far as a fabric has a part in it. */
 export interface DiffOutcome {
-  /** Of all happenings and effects. */
+  /** Of all events and effects. */
   readonly schedule: string;
   /** Batches that were moved, and a hash of their ids and status codes in order. */
   readonly batches: number;

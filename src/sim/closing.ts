@@ -6,9 +6,9 @@ import type { RunRecord } from '../record/record.ts';
 import type { Wait } from '../wire/machine.ts';
 import type { Cluster } from './cluster.ts';
 import type { Core } from './core.ts';
+import { EVENT, type WorldEventKind } from './event-queue.ts';
 import { type Guest, GuestFault } from './guest.ts';
 import type { NicSide } from './nic-side.ts';
-import { HAPPENING, type HappeningKind } from './ready-set.ts';
 import type { RunResult } from './run-spec.ts';
 
 /** Nothing is left to happen: every request must have ended and every table must be empty. */
@@ -41,12 +41,12 @@ function allWaits(core: Core, cluster: Cluster): Wait[] {
   return alive.flatMap(({ actor }) => cluster.waits(actor));
 }
 
-export const HAPPENINGS = Object.keys(HAPPENING).length;
+export const EVENT_KINDS = Object.keys(EVENT).length;
 
 /** What an endless run is made of, as the part of the violation says it. */
-const KINDS: { readonly [K in HappeningKind]: string } = Object.fromEntries(
-  Object.entries(HAPPENING).map(([name, kind]) => [kind, name]),
-) as { readonly [K in HappeningKind]: string };
+const KINDS: { readonly [K in WorldEventKind]: string } = Object.fromEntries(
+  Object.entries(EVENT).map(([name, kind]) => [kind, name]),
+) as { readonly [K in WorldEventKind]: string };
 
 /** A run must come to its end within its steps, and its requests within its time. */
 export function judgeLength(core: Core, busy: readonly number[], guests: ReadonlyMap<ActorId, Guest>): void {
@@ -54,7 +54,7 @@ export function judgeLength(core: Core, busy: readonly number[], guests: Readonl
   const isLong = step >= spec.stepsMax;
   if (!isLong && (now <= spec.microsMax || judge.unfinished.size === 0)) return;
   const at = busy.indexOf(greatest(busy, 0));
-  const [actor, kind] = [Math.trunc(at / HAPPENINGS), (at % HAPPENINGS) as HappeningKind];
+  const [actor, kind] = [Math.trunc(at / EVENT_KINDS), (at % EVENT_KINDS) as WorldEventKind];
   judge.endless({
     why: isLong ? 'steps' : 'time',
     steps: step,

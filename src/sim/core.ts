@@ -7,8 +7,8 @@ import type { Effect, Fields, Input } from '../wire/machine.ts';
 import { ABOUT_USUALLY, type PeerForms } from '../wire/peer-codec.ts';
 import { pickDelay, pickPreemption } from './draws.ts';
 import type { Mistake } from './effect-border.ts';
+import { createEventQueue, type WorldEvent, type WorldEventKind } from './event-queue.ts';
 import { type ActorKeys, actorKeys, labelObjects } from './key-names.ts';
-import { createReadySet, type Happening, type HappeningKind } from './ready-set.ts';
 import { Recorder } from './recorder.ts';
 import type { RunSpec } from './run-spec.ts';
 import { createOccurrences, DRAW, type DrawKind } from './tape.ts';
@@ -18,7 +18,7 @@ const NO_FORMS: PeerForms = {};
 /** A delay that no transfer needs to survive unharmed; shorter ones are ordinary weather. */
 const PATIENCE_MICROS = 10_000;
 
-/** What every part of the world shares: virtual time, the ready set, draws, the digest, the verdict, the record. */
+/** What every part of the world shares: virtual time, the event queue, draws, the digest, the verdict, the record. */
 export class Core {
   readonly spec: RunSpec;
   readonly topology: Topology;
@@ -27,7 +27,7 @@ export class Core {
   readonly actorCount: number;
   /** By what the draws of actors and of pairs of them are asked. */
   readonly keys: ActorKeys;
-  readonly ready = createReadySet();
+  readonly ready = createEventQueue();
   readonly occurrences = createOccurrences();
   readonly recorder: Recorder | null;
   /** By engine. */
@@ -59,17 +59,17 @@ export class Core {
 
   /** Makes something happen at `at`. `about` names it in the digest; `held` is how much of `at` is the adversary's. */
   push(
-    kind: HappeningKind,
+    kind: WorldEventKind,
     actor: ActorId,
     at: number,
     about: number,
     held: number,
     input: Input | null,
     payload: unknown,
-  ): Happening {
+  ): WorldEvent {
     const order = this.#order++;
     const cause = this.step - 1;
-    const happening = {
+    const event = {
       kind,
       actor,
       at,
@@ -81,11 +81,11 @@ export class Core {
       heldMicros: held,
       stopped: false,
     };
-    this.ready.push(happening);
-    return happening;
+    this.ready.push(event);
+    return event;
   }
 
-  /** Microseconds by which the adversary holds a happening back; `who` is one of `keys`. */
+  /** Microseconds by which the adversary holds an event back; `who` is one of `keys`. */
   delay(draw: DrawKind, who: number, kind: number, object: number): number {
     const { profile, replaying, tape } = this.spec;
     if (profile.delays === 0 && !replaying) return 0;

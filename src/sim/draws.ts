@@ -205,7 +205,7 @@ function drawAbort(tape: Tape, request: number): number {
   });
 }
 
-/** Microseconds of delay for one happening, by the schedule's style: none, a little, more, rarely very long. */
+/** Microseconds of delay for one event, by the schedule's style: none, a little, more, rarely very long. */
 export function pickDelay(style: number, hash: number): number {
   const kind = hash & 1023;
   const size = finish(hash ^ 0xde1a);

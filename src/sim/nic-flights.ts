@@ -47,7 +47,7 @@ export function sendKind(qpIndex: number): number {
   return idOfName(`send${qpIndex}`);
 }
 
-/** What a rank's engine is told, as an entry of the ready set. */
+/** What a rank's engine is told, as an entry of the event queue. */
 export type NicEvent =
   /** An entry of a completion queue; `open` is the batch it is about, if it is one's. */
   | { readonly kind: 'entry'; readonly completion: WorkCompletion; readonly open: OpenBatch | null }

@@ -2,12 +2,12 @@ import { mix } from '../base/mix.ts';
 import { landHead } from '../io/verbs-land.ts';
 import type { Posted, VerbsSim } from '../io/verbs-sim.ts';
 import type { Core } from './core.ts';
+import { EVENT } from './event-queue.ts';
 import { idOfName } from './key-names.ts';
 import { CREDIT, type Flight, type Lane, sendKind } from './nic-flights.ts';
-import { HAPPENING } from './ready-set.ts';
 import { DRAW } from './tape.ts';
 
-/** Work on its way over a queue pair: each post is a landing in the ready set, in order within the queue pair. */
+/** Work on its way over a queue pair: each post is a landing in the event queue, in order within the queue pair. */
 
 /** Between the pieces of a torn write. */
 const TORN_MICROS = 12;
@@ -22,7 +22,7 @@ export function launch(core: Core, flight: Flight, { landAt }: Posted): void {
 }
 
 function push(core: Core, flight: Flight, at: number, held: number): void {
-  core.push(HAPPENING.land, flight.lane.target, at, aboutFlight(flight), held, null, flight);
+  core.push(EVENT.land, flight.lane.target, at, aboutFlight(flight), held, null, flight);
 }
 
 /** What the draws of a flight are about. */

@@ -21,6 +21,7 @@ import type { CacheMap } from '../oracle/cache-map.ts';
 import { IMPOSSIBLE } from '../oracle/invariants/i12-possible-request.ts';
 import type { Description, Effect, PostedBatch } from '../wire/machine.ts';
 import type { Core } from './core.ts';
+import { EVENT, type WorldEvent } from './event-queue.ts';
 import { idOfName } from './key-names.ts';
 import { entriesOf, type OpenBatch, openBatch } from './nic-batches.ts';
 import { findPending, type Queues } from './nic-danger.ts';
@@ -47,7 +48,6 @@ import {
   takeLane,
 } from './nic-flights.ts';
 import { cancelLane, land, landOwed, launch } from './nic-lanes.ts';
-import { HAPPENING, type Happening } from './ready-set.ts';
 import { DRAW } from './tape.ts';
 
 /** Where a rank's memory lies in that of the run. */
@@ -61,7 +61,7 @@ interface Place {
 const SEEN_MICROS = 1;
 const ENOMEM = 12;
 
-/** The NICs of all ranks and the engine on each: what is posted, lands and completes, one happening each. */
+/** The NICs of all ranks and the engine on each: what is posted, lands and completes, one event each. */
 export class NicSide {
   readonly #core: Core;
   readonly #sim: VerbsSim;
@@ -115,10 +115,10 @@ export class NicSide {
     const { setup, fidelity } = core.spec;
     const name = this.#nameOf(actor);
     const verbs = this.#verbsOf(actor, name);
-    const timers = new SmallMap<number, Happening>();
+    const timers = new SmallMap<number, WorldEvent>();
     const arm = (timer: number, at: number): void => {
       const event: NicEvent = { kind: 'timer', timer };
-      timers.set(timer, core.push(HAPPENING.engineTimer, actor, at, timer, 0, null, event));
+      timers.set(timer, core.push(EVENT.engineTimer, actor, at, timer, 0, null, event));
     };
     const disarm = (timer: number): void => {
       const armed = timers.get(timer);
@@ -196,7 +196,7 @@ export class NicSide {
     for (const lane of this.#lanes.list) if (lane.target === actor) landOwed(this.#core, lane);
   }
 
-  // --- happenings ----------------------------------------------------------------------------------------------------
+  // --- events ----------------------------------------------------------------------------------------------------
 
   land(flight: Flight): void {
     const { lane } = flight;
@@ -396,7 +396,7 @@ export class NicSide {
       at = Math.max(at, this.#seenAt[qpn]!);
       this.#seenAt[qpn] = at;
     }
-    core.push(HAPPENING.complete, actor, at, mix(object, kind), held, null, event);
+    core.push(EVENT.complete, actor, at, mix(object, kind), held, null, event);
   }
 
   /** The rank's engine and NIC have the world's time. */

@@ -3,8 +3,8 @@ import type { ActorId } from '../base/topology.ts';
 import { type MessageFault, messageFaultOf } from '../faults/message-faults.ts';
 import type { Message } from '../wire/messages.ts';
 import type { Core } from './core.ts';
+import { EVENT } from './event-queue.ts';
 import { kindOf, MICROS_OF, objectOf, pathOf, pickMessageFault } from './network.ts';
-import { HAPPENING } from './ready-set.ts';
 import { DRAW } from './tape.ts';
 
 /** Carries messages: in order within one connection, any order across, and what the adversary does to them. */
@@ -39,7 +39,7 @@ export class PostOffice {
     let at = core.now + base + held;
     const copies = fault?.copies ?? 1;
     if (copies === 0) {
-      core.push(HAPPENING.lost, to, at, object, held, null, message);
+      core.push(EVENT.lost, to, at, object, held, null, message);
       return;
     }
     if (fault?.inOrder ?? true) {
@@ -49,7 +49,7 @@ export class PostOffice {
     const arrives = fault?.harm?.(message, object, forms) ?? message;
     for (let copy = 0; copy < copies; copy++) {
       const input = { kind: 'message', from, message: arrives } as const;
-      core.push(HAPPENING.deliver, to, at + copy * base, about, held, input, null);
+      core.push(EVENT.deliver, to, at + copy * base, about, held, input, null);
     }
   }
 

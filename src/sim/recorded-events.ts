@@ -4,29 +4,29 @@ import { messageRow } from '../record/messages.ts';
 import type { Input } from '../wire/machine.ts';
 import type { Message } from '../wire/messages.ts';
 import type { RequestSetup } from './draws.ts';
+import { EVENT, type WorldEvent } from './event-queue.ts';
 import type { OpenBatch } from './nic-batches.ts';
 import type { Flight, NicEvent } from './nic-flights.ts';
-import { HAPPENING, type Happening } from './ready-set.ts';
 
 /** What happens next, as a row of the record: looked at before anything comes of it. */
-export function eventRow({ kind, input, payload }: Happening): EventRow {
+export function eventRow({ kind, input, payload }: WorldEvent): EventRow {
   switch (kind) {
-    case HAPPENING.arrive: {
+    case EVENT.arrive: {
       const { request, promptTokens, outputTokens, ordinary } = payload as RequestSetup;
       return { kind: 'arrive', request, promptTokens, outputTokens, ordinary: ordinary !== 'no' };
     }
-    case HAPPENING.abort:
+    case EVENT.abort:
       return { kind: 'abort', request: (payload as RequestSetup).request };
-    case HAPPENING.crash:
+    case EVENT.crash:
       return { kind: 'crash' };
-    case HAPPENING.lost:
+    case EVENT.lost:
       return { kind: 'lost', message: messageRow(payload as Message) };
-    case HAPPENING.stray:
+    case EVENT.stray:
       return { kind: 'stray', message: messageRow((input as Extract<Input, { kind: 'message' }>).message) };
-    case HAPPENING.land:
+    case EVENT.land:
       return landingRow(payload as Flight);
-    case HAPPENING.complete:
-    case HAPPENING.engineTimer:
+    case EVENT.complete:
+    case EVENT.engineTimer:
       return nicRow(payload as NicEvent);
     default:
       return inputRow(input as Exclude<Input, { kind: 'completion' }>);
@@ -34,9 +34,9 @@ export function eventRow({ kind, input, payload }: Happening): EventRow {
 }
 
 /** A fault of the adversary's, not the system's own doing. */
-export function isFault({ kind, payload }: Happening): boolean {
-  if (kind === HAPPENING.land) return (payload as Flight).effect !== null;
-  return kind === HAPPENING.crash || kind === HAPPENING.lost || kind === HAPPENING.stray;
+export function isFault({ kind, payload }: WorldEvent): boolean {
+  if (kind === EVENT.land) return (payload as Flight).effect !== null;
+  return kind === EVENT.crash || kind === EVENT.lost || kind === EVENT.stray;
 }
 
 interface Subject {
@@ -59,7 +59,7 @@ function pick(row: object): Partial<Subject> {
   return { ...(isIndex(transfer) ? { transfer } : {}), ...(isIndex(request) ? { request } : {}) };
 }
 
-/** A completion is no happening of its own: a rank hears of it in the step in which its engine sees it. */
+/** A completion is no event of its own: a rank hears of it in the step in which its engine sees it. */
 function inputRow(input: Exclude<Input, { kind: 'completion' }>): EventRow {
   switch (input.kind) {
     case 'message':

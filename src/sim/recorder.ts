@@ -2,7 +2,7 @@ import type { EffectRow } from '../record/effects.ts';
 import { effectRow } from '../record/effects.ts';
 import { EFFECTS_KEPT, type StepRow } from '../record/record.ts';
 import type { Effect } from '../wire/machine.ts';
-import type { Happening } from './ready-set.ts';
+import type { WorldEvent } from './event-queue.ts';
 import { eventRow, isFault, subjectOf } from './recorded-events.ts';
 
 interface OpenRow extends StepRow {
@@ -18,9 +18,9 @@ export class Recorder {
   #open: OpenRow | null = null;
   #effects = 0;
 
-  open(happening: Happening, step: number, atMicros: number): void {
-    const { actor, cause, heldMicros } = happening;
-    const event = eventRow(happening);
+  open(taken: WorldEvent, step: number, atMicros: number): void {
+    const { actor, cause, heldMicros } = taken;
+    const event = eventRow(taken);
     this.#open = {
       step,
       atMicros,
@@ -30,7 +30,7 @@ export class Recorder {
       effectsLeftOut: 0,
       cause,
       heldMicros,
-      fault: isFault(happening),
+      fault: isFault(taken),
       ...subjectOf(event),
     };
     this.steps.push(this.#open);

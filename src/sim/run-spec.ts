@@ -54,7 +54,7 @@ export interface RunObserver {
 export interface RunResult {
   readonly steps: number;
   readonly atMicros: number;
-  /** 64 bits over every happening and effect, as 16 hex digits. */
+  /** 64 bits over every event and effect, as 16 hex digits. */
   readonly digest: string;
   readonly violation: Violation | null;
   /** Who waits for whom, when the run hangs; else empty. */

@@ -9,11 +9,12 @@ import { whereOfActor } from '../oracle/breach.ts';
 import { type CacheMap, mapCache } from '../oracle/cache-map.ts';
 import { Judge } from '../oracle/judge.ts';
 import type { Effect, Input } from '../wire/machine.ts';
-import { HAPPENINGS, judgeEnd, judgeLength, resultOf } from './closing.ts';
+import { EVENT_KINDS, judgeEnd, judgeLength, resultOf } from './closing.ts';
 import { buildCluster, type Cluster } from './cluster.ts';
 import { Core } from './core.ts';
 import type { RequestSetup } from './draws.ts';
 import { type Border, mistakeIn } from './effect-border.ts';
+import { EVENT, type WorldEvent } from './event-queue.ts';
 import { GuestFault, type GuestHost } from './guest.ts';
 import { guardConnector } from './guest-connector.ts';
 import { guardPolicy } from './guest-policy.ts';
@@ -24,7 +25,6 @@ import type { Flight, NicEvent } from './nic-flights.ts';
 import { NicSide } from './nic-side.ts';
 import { PostOffice } from './post-office.ts';
 import type { ReferencedPrompt } from './prompts.ts';
-import { HAPPENING, type Happening } from './ready-set.ts';
 import type { RunResult, RunSpec } from './run-spec.ts';
 import { DRAW } from './tape.ts';
 
@@ -53,7 +53,7 @@ export function runWorld(spec: RunSpec): RunResult {
   }
 }
 
-/** One run: takes the next happening, gives it to its actor, performs the effects. */
+/** One run: takes the next event, gives it to its actor, performs the effects. */
 class World {
   readonly #core: Core;
   readonly #cluster: Cluster;
@@ -66,7 +66,7 @@ class World {
   /** The effect that was looked at when a guest asked for it. */
   #checked: Effect | null = null;
   /** What each actor has armed, by timer and object. */
-  readonly #timers: SmallMap<number, Happening>[];
+  readonly #timers: SmallMap<number, WorldEvent>[];
   /** Ranks of each engine that wait for the others. */
   readonly #joined: number[];
   readonly #emit = (effect: Effect): void => {
@@ -82,7 +82,7 @@ class World {
   /** What went wrong with us while a machine asked for an effect. */
   #broken: BrokenBelief | null = null;
   #actor: ActorId = PROXY;
-  /** Happenings so far, by actor and kind: tells what an endless run is busy with. */
+  /** Events so far, by actor and kind: tells what an endless run is busy with. */
   readonly #busy: number[];
   readonly #guests: GuestHost;
 
@@ -92,7 +92,7 @@ class World {
     const { setup, connector, policy } = spec;
     this.#prompts = spec.layPrompts();
     this.#core = core;
-    this.#busy = filled(core.actorCount * HAPPENINGS, 0);
+    this.#busy = filled(core.actorCount * EVENT_KINDS, 0);
     this.#border = { spec, cacheOf: (actor) => this.#caches[actor] };
     this.#guests = this.#createGuestHost(spec);
     const guarded = guardConnector(connector, this.#guests);
@@ -107,7 +107,7 @@ class World {
     this.#core.judge = this.#createJudge(spec);
     this.#nic = new NicSide(this.#core, this.#caches);
     this.#post = new PostOffice(this.#core);
-    this.#timers = setup.topology.actors.map(() => new SmallMap<number, Happening>());
+    this.#timers = setup.topology.actors.map(() => new SmallMap<number, WorldEvent>());
     this.#joined = filled(setup.topology.engines.length, 0);
     places.forEach((place, actor) => {
       if (place !== undefined) this.#nic.register(actor, place.regionStart, place.regionEnd);
@@ -176,15 +176,15 @@ class World {
   /** False when nothing is left to happen. */
   #next(): boolean {
     const core = this.#core;
-    const happening = core.ready.pop();
-    if (happening === undefined) {
+    const event = core.ready.pop();
+    if (event === undefined) {
       judgeEnd(core, this.#cluster, this.#nic);
       return false;
     }
-    if (happening.stopped) return true;
-    core.now = Math.max(core.now, happening.at);
-    this.#busy[happening.actor * HAPPENINGS + happening.kind]!++;
-    this.#take(happening);
+    if (event.stopped) return true;
+    core.now = Math.max(core.now, event.at);
+    this.#busy[event.actor * EVENT_KINDS + event.kind]!++;
+    this.#take(event);
     judgeLength(core, this.#busy, this.#guests.guests);
     return true;
   }
@@ -210,9 +210,9 @@ class World {
     const core = this.#core;
     for (const request of core.spec.setup.requests) {
       const { arriveMicros, abortMicros } = request;
-      core.push(HAPPENING.arrive, PROXY, arriveMicros, request.request, 0, null, request);
+      core.push(EVENT.arrive, PROXY, arriveMicros, request.request, 0, null, request);
       if (abortMicros > 0)
-        core.push(HAPPENING.abort, PROXY, arriveMicros + abortMicros, request.request, 0, null, request);
+        core.push(EVENT.abort, PROXY, arriveMicros + abortMicros, request.request, 0, null, request);
     }
     this.#scheduleCrashes();
     this.#scheduleStrays();
@@ -228,7 +228,7 @@ class World {
       below(hash, ranks.length) === 0 ? 1 + below(finish(hash), 2500) : 0;
     for (const { actor } of ranks) {
       const at = tape.choose(DRAW.crash, keys.actors[actor]!, 0, 0, 0, pick);
-      if (at > 0) this.#core.push(HAPPENING.crash, actor, at, actor, 0, null, null);
+      if (at > 0) this.#core.push(EVENT.crash, actor, at, actor, 0, null, null);
     }
   }
 
@@ -244,24 +244,24 @@ class World {
         const at = tape.choose(DRAW.stray, keys.actors[actor]!, kind, 0, 0, pick);
         if (at === 0) continue;
         const input: Input = { kind: 'message', from: actor, message: strayBytes(kind) };
-        this.#core.push(HAPPENING.stray, actor, at, kind, 0, input, null);
+        this.#core.push(EVENT.stray, actor, at, kind, 0, input, null);
       }
     }
   }
 
   // --- the loop ----------------------------------------------------------------------------------------------------
 
-  #take(happening: Happening): void {
+  #take(event: WorldEvent): void {
     const core = this.#core;
-    const { kind, actor, payload } = happening;
-    core.fold(mix(mix(mix(kind, actor), happening.about), core.now));
-    core.recorder?.open(happening, core.step, core.now);
+    const { kind, actor, payload } = event;
+    core.fold(mix(mix(mix(kind, actor), event.about), core.now));
+    core.recorder?.open(event, core.step, core.now);
     core.step++;
     this.#actor = actor;
     switch (kind) {
-      case HAPPENING.arrive:
+      case EVENT.arrive:
         return this.#arrive(payload as RequestSetup);
-      case HAPPENING.abort: {
+      case EVENT.abort: {
         const { request } = payload as RequestSetup;
         return this.#stepActor(actor, {
           kind: 'message',
@@ -269,19 +269,19 @@ class World {
           message: { kind: 'abort', request, transfer: 0 },
         });
       }
-      case HAPPENING.crash:
+      case EVENT.crash:
         return this.#crash(actor);
-      case HAPPENING.lost:
+      case EVENT.lost:
         return;
-      case HAPPENING.land:
+      case EVENT.land:
         return this.#nic.land(payload as Flight);
-      case HAPPENING.complete:
-      case HAPPENING.engineTimer:
+      case EVENT.complete:
+      case EVENT.engineTimer:
         for (const { batch, status } of this.#nic.see(actor, payload as NicEvent))
           this.#stepActor(actor, { kind: 'completion', tag: batch.tag, code: status.code });
         return;
       default:
-        return this.#stepActor(actor, happening.input!);
+        return this.#stepActor(actor, event.input!);
     }
   }
 
@@ -339,7 +339,7 @@ class World {
     const at = Math.max(core.now, earliest) + late;
     this.#timers[actor]!.set(
       key,
-      core.push(HAPPENING.timer, actor, at, key, late, { kind: 'timer', timer, object }, null),
+      core.push(EVENT.timer, actor, at, key, late, { kind: 'timer', timer, object }, null),
     );
   }
 
@@ -353,15 +353,7 @@ class World {
   #turn(actor: ActorId, thread: number, delayMicros: number): void {
     const core = this.#core;
     const held = core.delay(DRAW.turnDelay, core.keys.actors[actor]!, thread, 0);
-    core.push(
-      HAPPENING.turn,
-      actor,
-      core.now + delayMicros + held,
-      thread,
-      held,
-      { kind: 'turn', thread },
-      null,
-    );
+    core.push(EVENT.turn, actor, core.now + delayMicros + held, thread, held, { kind: 'turn', thread }, null);
   }
 
   /** All-reduce: when the last rank of the group arrives, all go on, each at its own pace. */
@@ -374,7 +366,7 @@ class World {
     for (const rank of ranks) {
       const held = core.delay(DRAW.turnDelay, core.keys.actors[rank]!, 0, 0);
       core.push(
-        HAPPENING.joined,
+        EVENT.joined,
         rank,
         core.now + delayMicros + held,
         phase,
@@ -402,7 +394,7 @@ class World {
       engine,
     );
     const at = core.now + core.spec.network.httpMicros + held;
-    core.push(HAPPENING.down, PROXY, at, engine, held, { kind: 'message', from: scheduler, message }, null);
+    core.push(EVENT.down, PROXY, at, engine, held, { kind: 'message', from: scheduler, message }, null);
   }
 }
 

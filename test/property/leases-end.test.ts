@@ -53,7 +53,7 @@ test('every source rank is released by the ranks it serves, or by one other', ()
 
 const memory = newMemory();
 
-/** One undisturbed schedule; microseconds from the last arrival to the last happening. */
+/** One undisturbed schedule; microseconds from the last arrival to the last event. */
 function serve(scenario: Scenario, seed: number): { expired: number; released: number; lastMicros: number } {
   const { requests } = drawSetup(scenario, seededTape(finish(mix(0x6b76, seed)), false));
   const { result } = runSeed(memory, scenario, seed);

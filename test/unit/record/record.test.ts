@@ -3,7 +3,7 @@ import { runSeed } from '../../../src/explore/run.ts';
 import { messageRow } from '../../../src/record/messages.ts';
 import { LIST_KEPT, plainFields, TEXT_KEPT } from '../../../src/record/plain.ts';
 import { EFFECTS_KEPT } from '../../../src/record/record.ts';
-import { HAPPENING } from '../../../src/sim/ready-set.ts';
+import { EVENT } from '../../../src/sim/event-queue.ts';
 import { Recorder } from '../../../src/sim/recorder.ts';
 import { AS_WRITTEN_MIX } from '../../../src/zoo/as-written/mix.ts';
 import { SHIPPED_MIX } from '../../../src/zoo/shipped.ts';
@@ -71,13 +71,13 @@ describe('the record of a run', () => {
   test('keeps a bounded number of effects and says how many it left out', () => {
     const recorder = new Recorder();
     const turn = { kind: 'turn', thread: 1 } as const;
-    const happening = {
-      ...{ kind: HAPPENING.turn, actor: 1, at: 0, order: 0, about: 0, input: turn, payload: null },
+    const event = {
+      ...{ kind: EVENT.turn, actor: 1, at: 0, order: 0, about: 0, input: turn, payload: null },
       ...{ cause: -1, heldMicros: 0, stopped: false },
     };
     const steps = EFFECTS_KEPT.ofRun / EFFECTS_KEPT.ofStep + 1;
     for (let step = 0; step < steps; step++) {
-      recorder.open(happening, step, step);
+      recorder.open(event, step, step);
       for (let count = 0; count < EFFECTS_KEPT.ofStep + 3; count++)
         recorder.write({ kind: 'stop', timer: 1, object: count });
     }

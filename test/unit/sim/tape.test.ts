@@ -3,8 +3,8 @@ import { describe, expect, test } from 'vitest';
 import { UsageError } from '../../../src/base/failure.ts';
 import { runSeed, runTape } from '../../../src/explore/run.ts';
 import { NO_HAZARDS } from '../../../src/faults/hazards.ts';
+import { createEventQueue, EVENT, type WorldEvent } from '../../../src/sim/event-queue.ts';
 import { idOfName } from '../../../src/sim/key-names.ts';
-import { createReadySet, HAPPENING, type Happening } from '../../../src/sim/ready-set.ts';
 import {
   createOccurrences,
   DELAY_MICROS_MAX,
@@ -258,9 +258,9 @@ describe('a tape from outside', () => {
   });
 });
 
-test('a ready set gives out what is earliest, and of equals what came first', () => {
-  const happening = (at: number, order: number): Happening => ({
-    kind: HAPPENING.turn,
+test('an event queue gives out what is earliest, and of equals what came first', () => {
+  const event = (at: number, order: number): WorldEvent => ({
+    kind: EVENT.turn,
     actor: 0,
     at,
     order,
@@ -277,8 +277,8 @@ test('a ready set gives out what is earliest, and of equals what came first', ()
     fc.property(
       fc.array(fc.option(fc.nat({ max: 12 }), { nil: null, freq: 2 }), { minLength: 20, maxLength: 120 }),
       (moves) => {
-        const ready = createReadySet();
-        const reference: Happening[] = [];
+        const ready = createEventQueue();
+        const reference: WorldEvent[] = [];
         let order = 0;
         const popBoth = (): void => {
           reference.sort((left, right) => left.at - right.at || left.order - right.order);
@@ -290,7 +290,7 @@ test('a ready set gives out what is earliest, and of equals what came first', ()
         for (const at of moves) {
           if (at === null) popBoth();
           else {
-            const pushed = happening(at, order++);
+            const pushed = event(at, order++);
             ready.push(pushed);
             reference.push(pushed);
           }

@@ -1,7 +1,7 @@
 import type { Input } from '../wire/machine.ts';
 
-/** What a happening is. The numbers go into the digest: add at the end, never renumber. */
-export const HAPPENING = {
+/** What an event is. The numbers go into the digest: add at the end, never renumber. */
+export const EVENT = {
   deliver: 0,
   timer: 1,
   turn: 2,
@@ -16,18 +16,18 @@ export const HAPPENING = {
   down: 11,
   engineTimer: 12,
 } as const;
-export type HappeningKind = (typeof HAPPENING)[keyof typeof HAPPENING];
+export type WorldEventKind = (typeof EVENT)[keyof typeof EVENT];
 
 /** Something that can be the next step of a run. */
-export interface Happening {
-  readonly kind: HappeningKind;
+export interface WorldEvent {
+  readonly kind: WorldEventKind;
   /** The actor it happens to. */
   readonly actor: number;
   /** Virtual microseconds at which it happens. */
   readonly at: number;
   /** Insertion order; breaks ties, so that the plain run is first in, first out. */
   readonly order: number;
-  /** Key of the happening, for the digest: what it is about. */
+  /** Key of the event, for the digest: what it is about. */
   readonly about: number;
   /** The input its actor gets, or null when the world itself acts. */
   readonly input: Input | null;
@@ -41,29 +41,29 @@ export interface Happening {
   stopped: boolean;
 }
 
-/** A binary heap by (at, order): the next happening is picked without a scan. */
-export interface ReadySet {
+/** A binary heap by (at, order): the next event is picked without a scan. */
+export interface EventQueue {
   readonly size: number;
-  push(happening: Happening): void;
-  pop(): Happening | undefined;
+  push(event: WorldEvent): void;
+  pop(): WorldEvent | undefined;
 }
 
-export function createReadySet(): ReadySet {
-  const heap: Happening[] = [];
+export function createEventQueue(): EventQueue {
+  const heap: WorldEvent[] = [];
   return {
     get size() {
       return heap.length;
     },
-    push(happening) {
+    push(event) {
       let index = heap.length;
-      heap.push(happening);
+      heap.push(event);
       while (index > 0) {
         const parent = (index - 1) >> 1;
-        if (!before(happening, heap[parent]!)) break;
+        if (!before(event, heap[parent]!)) break;
         heap[index] = heap[parent]!;
         index = parent;
       }
-      heap[index] = happening;
+      heap[index] = event;
     },
     pop() {
       const first = heap[0];
@@ -75,20 +75,20 @@ export function createReadySet(): ReadySet {
   };
 }
 
-function sink(heap: Happening[], happening: Happening): void {
+function sink(heap: WorldEvent[], event: WorldEvent): void {
   const { length } = heap;
   let index = 0;
   for (;;) {
     let child = 2 * index + 1;
     if (child >= length) break;
     if (child + 1 < length && before(heap[child + 1]!, heap[child]!)) child++;
-    if (!before(heap[child]!, happening)) break;
+    if (!before(heap[child]!, event)) break;
     heap[index] = heap[child]!;
     index = child;
   }
-  heap[index] = happening;
+  heap[index] = event;
 }
 
-function before(left: Happening, right: Happening): boolean {
+function before(left: WorldEvent, right: WorldEvent): boolean {
   return left.at < right.at || (left.at === right.at && left.order < right.order);
 }
