@@ -50,8 +50,7 @@ export function createWorldMemory(
   };
 }
 
-/** By arithmetic, not by bits: addresses go beyond 2^31. */
-/** The first cache line of 64 bytes at or behind an address. */
+/** The first cache line of 64 bytes at or behind an address; by arithmetic, not by bits: addresses go beyond 2^31. */
 export function aligned(address: number): number {
   return Math.ceil(address / 64) * 64;
 }

@@ -59,7 +59,7 @@ export function onHandshakeTimer(turn: Turn, peer: ActorId): void {
   user.sessionFailed(turn, session);
 }
 
-/** This rank's own descriptors and geometry, as sent in a handshake; packed once in a rank's life. */
+/** What this rank says of itself to a peer in a handshake: its engine's descriptors for that peer, and its geometry. */
 export function describe(state: WorkerState, peer: ActorId, attempt: number): ShippedMessage {
   const { env } = state;
   const { engine, role, ranks } = env.spec;
